@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from logs_agent.naming import looks_like_log, siblings
 from tests.every import every
 
@@ -55,20 +57,22 @@ class TestNames:
     def test_another_files_name_is_not_taken_for_a_logs(self, name: str) -> None:
         assert not looks_like_log(name)
 
-    def test_siblings_come_oldest_first(self) -> None:
-        names = ["app.log", "app.log.1", "app.log.10.gz", "app.log.2.gz", "app.log-20250101", "other.log.1"]
-        assert siblings("app.log", names) == [
-            "app.log-20250101",
-            "app.log.10.gz",
-            "app.log.2.gz",
-            "app.log.1",
-        ]
-
-    def test_a_sibling_being_packed_is_taken_once(self) -> None:
-        assert siblings("app.log", ["app.log.1", "app.log.1.gz"]) == ["app.log.1"]
-
-    def test_a_log_whose_name_begins_alike_is_no_sibling(self) -> None:
-        assert siblings("app.log", ["app.log.bak", "app.logs", "app.log.1.txt", "myapp.log.1"]) == []
+    @every(
+        ("log", "names", "expected"),
+        [
+            (
+                "app.log",
+                ["app.log", "app.log.1", "app.log.10.gz", "app.log.2.gz", "app.log-20250101", "other.log.1"],
+                ["app.log-20250101", "app.log.10.gz", "app.log.2.gz", "app.log.1"],
+            ),
+            pytest.param("app.log", ["app.log.1", "app.log.1.gz"], ["app.log.1"], id="one that is being packed"),
+            pytest.param(
+                "app.log", ["app.log.bak", "app.logs", "app.log.1.txt", "myapp.log.1"], [], id="names that begin alike"
+            ),
+        ],
+    )
+    def test_siblings_come_oldest_first_and_each_once(self, log: str, names: list[str], expected: list[str]) -> None:
+        assert siblings(log, names) == expected
 
 
 class TestListing:
@@ -86,40 +90,28 @@ class TestListing:
         found = {log["path"]: (log.get("gzip", False), log["format"]) for log in call("list_logs")["logs"]}
         assert found == {"packed.log": (True, "json"), "plain.log.gz": (False, "plain")}
 
-    def test_an_empty_log_is_listed_as_empty(self, logs: Path, call: Call) -> None:
-        (logs / "app.log").touch()
-        assert [log["format"] for log in call("list_logs")["logs"]] == ["empty"]
-
-    def test_a_pattern_replaces_the_guess_by_name(self, logs: Path, call: Call) -> None:
-        for name in ("app.log", "notes.txt"):
+    def test_a_pattern_replaces_the_guess_by_name_and_subfolders_can_be_left_out(self, logs: Path, call: Call) -> None:
+        (logs / "sub").mkdir()
+        for name in ("app.log", "notes.txt", "sub/a.log"):
             (logs / name).write_text("x\n")
         assert [log["path"] for log in call("list_logs", pattern="*.txt")["logs"]] == ["notes.txt"]
+        assert [log["path"] for log in call("list_logs", recursive=False)["logs"]] == ["app.log"]
 
-    def test_more_logs_than_the_limit_are_flagged(self, logs: Path, call: Call) -> None:
+    def test_only_more_logs_than_the_limit_are_flagged(self, logs: Path, call: Call) -> None:
         for number in range(3):
             (logs / f"{number}a.log").touch()
-        found = call("list_logs", limit=2)
-        assert (len(found["logs"]), found["truncated"]) == (2, True)
+        for limit, n, truncated in ((2, 2, True), (3, 3, False)):
+            found = call("list_logs", limit=limit)
+            assert (len(found["logs"]), found["truncated"]) == (n, truncated), limit
+            assert {log["format"] for log in found["logs"]} == {"empty"}
 
-    def test_exactly_as_many_logs_as_the_limit_are_not(self, logs: Path, call: Call) -> None:
-        for number in range(2):
-            (logs / f"{number}a.log").touch()
-        assert call("list_logs", limit=2)["truncated"] is False
-
-    def test_subfolders_can_be_left_out(self, logs: Path, call: Call) -> None:
-        (logs / "sub").mkdir()
-        (logs / "sub" / "a.log").touch()
-        assert call("list_logs", recursive=False)["logs"] == []
-
-    def test_a_name_that_is_not_utf8_is_left_out(self, logs: Path, call: Call) -> None:
+    def test_a_name_that_is_not_utf8_is_left_out_and_a_change_time_out_of_range_unknown(
+        self, logs: Path, call: Call
+    ) -> None:
         os.close(os.open(os.fsencode(logs) + b"/bad\xff.log", os.O_CREAT | os.O_WRONLY))
-        (logs / "good.log").touch()
-        assert [log["path"] for log in call("list_logs")["logs"]] == ["good.log"]
-
-    def test_a_change_time_out_of_range_is_listed_as_unknown(self, logs: Path, call: Call) -> None:
         (logs / "app.log").write_text("Jan  2 10:00:00 host app: hi\n")
         os.utime(logs / "app.log", (0, -5_000_000_000))
-        assert call("list_logs")["logs"][0]["modified"] is None
+        assert [(log["path"], log["modified"]) for log in call("list_logs")["logs"]] == [("app.log", None)]
 
     def test_logs_lying_too_deep_are_flagged_as_left_out(self, logs: Path, call: Call) -> None:
         deep = logs.joinpath(*"d" * 40)

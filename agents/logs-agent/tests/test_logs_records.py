@@ -33,6 +33,7 @@ JAVA = """java.lang.IllegalStateException: closed
 Caused by: java.io.IOException: reset
 \tat com.example.Net.read(Net.java:7)
 """
+JSON = '{"level":"error","msg":"x"}\n'
 
 
 def records(logs: Path, text: str, **options: Any) -> list[tuple[int, str | None, int]]:
@@ -49,26 +50,29 @@ class TestJoining:
         found = records(logs, f"{head}\n{trace}{head}\n")
         assert [(level, more) for _, level, more in found] == [("ERROR", n_lines), ("ERROR", 0)]
 
-    def test_any_line_without_a_time_belongs_to_the_timed_record_before(self, logs: Path) -> None:
+    def test_a_line_without_a_time_belongs_to_the_timed_record_before_or_is_one_of_its_own(self, logs: Path) -> None:
         text = "2025-01-02 10:00:00 INFO query\nSELECT 1\nERROR in the text\n2025-01-02 10:00:01 INFO next\n"
         assert records(logs, text) == [(1, "INFO", 2), (4, "INFO", 0)]
-
-    def test_untimed_plain_lines_are_records_of_their_own(self, logs: Path) -> None:
         assert records(logs, "one\ntwo\n  more of two\nthree\n") == [(1, None, 0), (2, None, 1), (4, None, 0)]
 
     def test_a_record_without_a_level_that_bears_a_trace_is_an_error(self, logs: Path) -> None:
         assert records(logs, f"2025-01-02 10:00:00 oops\n{PYTHON}") == [(1, "ERROR", 8)]
 
-    def test_a_trace_printed_among_json_lines_belongs_to_the_line_before(self, logs: Path) -> None:
-        line = '{"level":"error","msg":"x"}\n'
-        assert records(logs, line + PYTHON + line) == [(1, "ERROR", 8), (12, "ERROR", 0)]
-
-    def test_a_banner_among_json_lines_stands_alone(self, logs: Path) -> None:
-        line = '{"level":"info","msg":"x"}\n'
-        assert records(logs, line + "Starting up\n" + line) == [(1, "INFO", 0), (2, None, 0), (3, "INFO", 0)]
-
-    def test_a_trace_in_a_json_field_is_joined(self, logs: Path) -> None:
-        assert records(logs, '{"level":"error","msg":"x","stack":"Error: x\\n  at f (a.js:1)"}\n') == [(1, "ERROR", 2)]
+    @every(
+        ("text", "options", "expected"),
+        [
+            pytest.param(JSON + PYTHON + JSON, {}, [(1, "ERROR", 8), (12, "ERROR", 0)], id="a trace"),
+            pytest.param(
+                JSON + "Starting up\n" + JSON, {}, [(1, "ERROR", 0), (2, None, 0), (3, "ERROR", 0)], id="a banner"
+            ),
+            pytest.param(JSON[:-2] + ',"stack":"Error: x\\n  at f (a.js:1)"}\n', {}, [(1, "ERROR", 2)], id="a field"),
+            pytest.param(JSON, {"format": "plain"}, [(1, None, 0)], id="a forced format"),
+        ],
+    )
+    def test_a_trace_among_or_in_json_lines_is_joined_and_a_banner_stands_alone(
+        self, logs: Path, text: str, options: dict[str, Any], expected: list[tuple[int, str | None, int]]
+    ) -> None:
+        assert records(logs, text, **options) == expected
 
     def test_an_endless_record_goes_on_in_parts_counted_once(self, logs: Path, call: Call) -> None:
         body = "".join(f"line {number}\n" for number in range(3 * MAX_RECORD_LINES))
@@ -76,10 +80,6 @@ class TestJoining:
         assert call("count_by_level", path="app.log")["counts"] == {"ERROR": 1}
         last = call("search_logs", path="app.log", query=f"line {3 * MAX_RECORD_LINES - 1}")
         assert last["matches"] == 1
-
-    def test_a_format_can_be_forced(self, logs: Path) -> None:
-        line = '{"level":"error","msg":"x"}\n'
-        assert records(logs, line, format="plain") == [(1, None, 0)]
 
 
 class TestSiblings:
@@ -90,18 +90,14 @@ class TestSiblings:
         (logs / "app.log.2.gz").write_bytes(gzip.compress(b"2025-01-01T00:00:00Z INFO one\n"))
         return logs
 
-    def test_they_are_read_oldest_first(self, rotated: Path, call: Call) -> None:
+    def test_they_are_read_oldest_first_when_asked_for(self, rotated: Path, call: Call) -> None:
         found = call("search_logs", path="app.log", query="INFO", include_rotated=True)
         assert [hit["file"] for hit in found["hits"]] == ["app.log.2.gz", "app.log.1", "app.log"]
-
-    def test_they_are_left_alone_unless_asked_for(self, rotated: Path, call: Call) -> None:
         assert call("count_by_level", path="app.log")["read"]["files"] == ["app.log"]
 
-    def test_one_file_under_two_names_is_read_once(self, rotated: Path, call: Call) -> None:
+    def test_each_is_read_once_even_while_the_live_log_is_missing(self, rotated: Path, call: Call) -> None:
         (rotated / "app.log.3").hardlink_to(rotated / "app.log.1")
         assert call("count_by_level", path="app.log", include_rotated=True)["total"] == 3
-
-    def test_they_can_be_read_while_the_live_log_is_missing(self, rotated: Path, call: Call) -> None:
         (rotated / "app.log").unlink()
         assert call("count_by_level", path="app.log", include_rotated=True)["total"] == 2
 
@@ -149,11 +145,17 @@ class TestWindows:
         account = call("count_by_level", path="app.log", since="2025-01-02")["read"]
         assert account["notes"] == ["1 records bear no time and are outside every time window"]
 
-    def test_a_window_that_ends_before_it_begins_is_refused(self, refusal: Callable[..., str]) -> None:
-        message = refusal("count_by_level", path="app.log", since="2025-01-03", until="2025-01-02")
-        assert message.startswith("not a window")
-
-    @every("since", ["yesterday", "2025-13-01", "-1h", "1y", "10:00", "٣h"])
-    def test_a_time_that_is_none_is_refused_with_examples(self, refusal: Callable[..., str], since: str) -> None:
-        message = refusal("count_by_level", path="app.log", since=since)
-        assert message.startswith(f"not a time: {since!r} in 'since'")
+    @every(
+        ("since", "told"),
+        [
+            ("2025-01-03", "not a window"),
+            *(
+                (since, f"not a time: {since!r} in 'since'")
+                for since in ("yesterday", "2025-13-01", "-1h", "1y", "10:00", "٣h")
+            ),
+        ],
+    )
+    def test_a_window_that_ends_before_it_begins_and_a_time_that_is_none_are_refused(
+        self, refusal: Callable[..., str], since: str, told: str
+    ) -> None:
+        assert refusal("count_by_level", path="app.log", since=since, until="2025-01-02").startswith(told)

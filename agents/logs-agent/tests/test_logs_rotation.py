@@ -89,17 +89,17 @@ def names(log: Path) -> set[str]:
 
 
 class TestRotation:
-    def test_the_log_becomes_the_first_sibling_and_starts_empty(self, log: Path, call: Call) -> None:
-        done = call("rotate_log", path="app.log")
-        assert (done["rotated"], done["rotated_to"]) == (True, "app.log.1")
-        assert (log.read_text(), (log.parent / "app.log.1").read_text()) == ("", "one\n")
-
-    def test_older_siblings_move_up(self, log: Path, call: Call) -> None:
+    def test_the_log_becomes_the_first_sibling_and_starts_empty_while_older_ones_move_up(
+        self, log: Path, call: Call
+    ) -> None:
+        log.chmod(0o640)
         for word in ("two", "three", "four"):
-            call("rotate_log", path="app.log")
+            done = call("rotate_log", path="app.log")
+            assert (done["rotated"], done["rotated_to"], log.read_text()) == (True, "app.log.1", "")
             log.write_text(f"{word}\n")
         texts = [(log.parent / f"app.log{suffix}").read_text() for suffix in (".3", ".2", ".1", "")]
         assert texts == ["one\n", "two\n", "three\n", "four\n"]
+        assert log.stat().st_mode & 0o777 == 0o640
 
     def test_siblings_past_those_to_keep_are_deleted(self, log: Path, call: Call) -> None:
         for number in range(4):
@@ -108,39 +108,27 @@ class TestRotation:
         assert names(log) == {"app.log", "app.log.1", "app.log.2"}
         assert done["deleted"] == ["app.log.3"]
 
-    def test_a_gap_among_siblings_is_not_moved_across(self, log: Path, call: Call) -> None:
-        (log.parent / "app.log.5").write_text("five\n")
+    def test_nothing_else_in_the_folder_is_touched_nor_a_sibling_beyond_a_gap(self, log: Path, call: Call) -> None:
+        others = ("app.log.bak", "app.log.1.txt", "app.log-1", "app_log.1", "myapp.log.1", "app.log.old.1")
+        for name in (*others, "app.log.5"):
+            (log.parent / name).write_text(name)
         call("rotate_log", path="app.log")
-        assert (log.parent / "app.log.5").read_text() == "five\n"
+        assert (log.parent / "app.log.5").read_text() == "app.log.5"
+        log.write_text("two\n")
+        call("rotate_log", path="app.log", keep=1, compress=True)
+        assert [(log.parent / name).read_text() for name in others] == list(others)
 
     def test_an_empty_log_is_left_alone(self, log: Path, call: Call) -> None:
         log.write_text("")
         done = call("rotate_log", path="app.log")
         assert (done["rotated"], names(log)) == (False, {"app.log"})
 
-    def test_mode_is_kept(self, log: Path, call: Call) -> None:
-        log.chmod(0o640)
-        call("rotate_log", path="app.log")
-        assert log.stat().st_mode & 0o777 == 0o640
-
-    def test_a_rotated_file_is_not_rotated_again(self, log: Path, refusal: Callable[..., str]) -> None:
-        (log.parent / "app.log.1").write_text("old\n")
-        assert "rotate 'app.log' instead" in refusal("rotate_log", path="app.log.1")
-
-    def test_nothing_else_in_the_folder_is_touched(self, log: Path, call: Call) -> None:
-        others = ("app.log.bak", "app.log.1.txt", "app.log-1", "app_log.1", "myapp.log.1", "app.log.old.1")
-        for name in others:
-            (log.parent / name).write_text(name)
-        call("rotate_log", path="app.log", keep=1, compress=True)
-        assert [(log.parent / name).read_text() for name in others] == list(others)
-
-    def test_no_temporary_name_is_left(self, log: Path, call: Call) -> None:
-        call("rotate_log", path="app.log", compress=True)
-        assert names(log) == {"app.log", "app.log.1.gz"}
-
-    def test_a_folder_standing_in_the_way_stops_it_before_anything_is_lost(
+    def test_a_rotated_file_is_not_rotated_again_and_a_folder_in_the_way_stops_it_before_anything_is_lost(
         self, log: Path, refusal: Callable[..., str]
     ) -> None:
+        (log.parent / "app.log.1").write_text("old\n")
+        assert "rotate 'app.log' instead" in refusal("rotate_log", path="app.log.1")
+        (log.parent / "app.log.1").unlink()
         (log.parent / "app.log.1").mkdir()
         refusal("rotate_log", path="app.log")
         assert log.read_text() == "one\n"
@@ -148,13 +136,13 @@ class TestRotation:
 
 @linux_only
 class TestCompression:
-    def test_a_file_nobody_writes_to_is_packed(self, log: Path, call: Call) -> None:
+    def test_a_file_nobody_writes_to_is_packed_and_its_packed_siblings_move_up_and_can_be_read(
+        self, log: Path, call: Call
+    ) -> None:
         done = call("rotate_log", path="app.log", compress=True)
         assert (done["rotated_to"], done["compressed"]) == ("app.log.1.gz", ["app.log.1.gz"])
+        assert names(log) == {"app.log", "app.log.1.gz"}
         assert gzip.decompress((log.parent / "app.log.1.gz").read_bytes()) == b"one\n"
-
-    def test_packed_siblings_move_up_and_can_be_read(self, log: Path, call: Call) -> None:
-        call("rotate_log", path="app.log", compress=True)
         log.write_text("two\n")
         call("rotate_log", path="app.log", compress=True)
         assert names(log) == {"app.log", "app.log.1.gz", "app.log.2.gz"}
@@ -162,14 +150,12 @@ class TestCompression:
         assert [hit["text"] for hit in found["hits"]] == ["one", "two"]
 
     @pytest.mark.outside
-    def test_a_file_still_written_to_is_not_packed(self, log: Path, call: Call, holder: Holder) -> None:
+    def test_a_file_still_written_to_is_not_packed_before_a_later_rotation(
+        self, log: Path, call: Call, holder: Holder
+    ) -> None:
         done = call("rotate_log", path="app.log", compress=True)
         assert (done["writer_attached"], done["compressed"]) == (True, [])
         assert "may still be written to" in done["notes"][0]
-
-    @pytest.mark.outside
-    def test_it_is_packed_by_a_later_rotation(self, log: Path, call: Call, holder: Holder) -> None:
-        call("rotate_log", path="app.log", compress=True)
         holder.write("late")
         holder.end()
         log.write_text("two\n")
@@ -241,26 +227,23 @@ class TestWriters:
 
 
 class TestDeletion:
-    def test_the_log_alone_is_deleted(self, log: Path, call: Call) -> None:
-        (log.parent / "app.log.1").write_text("old\n")
-        assert call("delete_log", path="app.log") == {"deleted": ["app.log"], "freed_bytes": 4}
-        assert names(log) == {"app.log.1"}
-
-    def test_its_siblings_go_too_when_asked(self, log: Path, call: Call) -> None:
+    def test_the_log_alone_is_deleted_and_its_siblings_only_when_asked(self, log: Path, call: Call) -> None:
         for name in ("app.log.1", "app.log.2.gz", "app.log-20250101", "app.log.bak", "other.log.1"):
             (log.parent / name).write_text("x")
+        before = names(log)
+        assert call("delete_log", path="app.log") == {"deleted": ["app.log"], "freed_bytes": 4}
+        assert names(log) == before - {"app.log"}
+        log.write_text("one\n")
         call("delete_log", path="app.log", include_rotated=True)
         assert names(log) == {"app.log.bak", "other.log.1"}
 
     @pytest.mark.outside
     @linux_only
-    def test_a_log_being_written_to_is_kept(self, log: Path, refusal: Callable[..., str], holder: Holder) -> None:
+    def test_a_log_being_written_to_is_kept_unless_that_is_said_to_be_fine(
+        self, log: Path, call: Call, refusal: Callable[..., str], holder: Holder
+    ) -> None:
         assert "a process is writing to 'app.log'" in refusal("delete_log", path="app.log")
         assert log.exists()
-
-    @pytest.mark.outside
-    @linux_only
-    def test_it_goes_when_that_is_said_to_be_fine(self, log: Path, call: Call, holder: Holder) -> None:
         call("delete_log", path="app.log", even_if_open=True)
         assert not log.exists()
 

@@ -43,56 +43,30 @@ def tags(tool: Any) -> set[str]:
     return set(tool.meta["fastmcp"]["tags"])
 
 
-class TestTags:
-    def test_the_ten_tools_are_there(self, tools: dict[str, Any]) -> None:
+class TestTools:
+    def test_the_ten_are_tagged_so_that_denying_write_and_delete_leaves_those_that_read(
+        self, tools: dict[str, Any]
+    ) -> None:
         assert set(tools) == READING | CHANGING
-
-    def test_every_tool_bears_the_logs_tag(self, tools: dict[str, Any]) -> None:
         assert [name for name, tool in tools.items() if "logs" not in tags(tool)] == []
-
-    def test_denying_write_and_delete_leaves_exactly_the_reading_tools(self, tools: dict[str, Any]) -> None:
         assert {name for name, tool in tools.items() if not tags(tool) & {"write", "delete"}} == READING
-
-    def test_every_tool_bears_either_read_or_write(self, tools: dict[str, Any]) -> None:
         assert [name for name, tool in tools.items() if len(tags(tool) & {"read", "write"}) != 1] == []
-
-    def test_only_deleting_bears_the_delete_tag(self, tools: dict[str, Any]) -> None:
         assert {name for name, tool in tools.items() if "delete" in tags(tool)} == {"delete_log"}
 
+    @every("name", sorted(READING | CHANGING))
+    def test_each_has_a_title_all_hints_described_parameters_and_a_short_description(
+        self, tools: dict[str, Any], name: str
+    ) -> None:
+        tool, hints = tools[name], tools[name].annotations
+        assert hints.title
+        assert hints.read_only_hint is (name in READING)
+        assert None not in (hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint)
+        properties = tool.input_schema["properties"]
+        assert [key for key, schema in properties.items() if not schema.get("description")] == []
+        assert len(tool.description) <= 220
 
-class TestHints:
-    def test_exactly_the_reading_tools_are_hinted_read_only(self, tools: dict[str, Any]) -> None:
-        assert {name for name, tool in tools.items() if tool.annotations.read_only_hint} == READING
-
-    def test_every_tool_has_a_title_and_all_hints(self, tools: dict[str, Any]) -> None:
-        for tool in tools.values():
-            hints = tool.annotations
-            given = (
-                hints.read_only_hint,
-                hints.destructive_hint,
-                hints.idempotent_hint,
-                hints.open_world_hint,
-            )
-            assert hints.title
-            assert None not in given
-
-    def test_every_parameter_is_described(self, tools: dict[str, Any]) -> None:
-        bare = [
-            (name, parameter)
-            for name, tool in tools.items()
-            for parameter, schema in tool.input_schema["properties"].items()
-            if not schema.get("description")
-        ]
-        assert bare == []
-
-    def test_descriptions_are_at_most_two_sentences_long(self, tools: dict[str, Any]) -> None:
-        assert [name for name, tool in tools.items() if len(tool.description) > 220] == []
-
-
-class TestRetrieval:
-    @every(
-        ("query", "name"),
-        [
+    def test_likely_queries_stand_literally_in_the_descriptions(self, tools: dict[str, Any]) -> None:
+        for query, name in (
             ("slow requests", "find_slow_requests"),
             ("access log", "find_slow_requests"),
             ("errors", "summarize_errors"),
@@ -101,17 +75,11 @@ class TestRetrieval:
             ("rotate", "rotate_log"),
             ("deploy", "compare_windows"),
             ("newest", "tail_log"),
-        ],
-    )
-    def test_a_likely_query_stands_literally_in_the_description(
-        self, tools: dict[str, Any], query: str, name: str
-    ) -> None:
-        assert query in tools[name].description.lower()
-
-    def test_both_words_of_logs_analysis_stand_in_every_analysing_tool(self, tools: dict[str, Any]) -> None:
+        ):
+            assert query in tools[name].description.lower(), name
         texts = {name: f"{tool.description} {tags(tool)}" for name, tool in tools.items()}
-        wanted = READING - {"tail_log"}
-        assert {name for name, text in texts.items() if "logs" in text and "analysis" in text} == wanted
+        analysing = {name for name, text in texts.items() if "logs" in text and "analysis" in text}
+        assert analysing == READING - {"tail_log"}
 
 
 class TestReadme:
@@ -131,18 +99,12 @@ class TestReadme:
 
 class TestStartUp:
     @pytest.mark.outside
-    def test_the_regular_expression_library_is_loaded_only_when_used(self) -> None:
-        code = "import sys, logs_agent.server; print('re2' in sys.modules)"
-
-        async def run() -> bytes:
-            return (await anyio.run_process([sys.executable, "-c", code])).stdout
-
-        assert anyio.run(run) == b"False\n"
-
-    @pytest.mark.outside
-    def test_a_real_process_answers_over_stdio(self, logs: Path) -> None:
+    def test_a_real_process_answers_over_stdio_and_loads_no_expression_library_before_use(self, logs: Path) -> None:
         (logs / "app.log").write_text("2025-01-02T10:00:00Z ERROR disk full\n")
-        start = "from logs_agent.server import mcp; mcp.run(transport='stdio', show_banner=False)"
+        start = (
+            "import sys\nfrom logs_agent.server import mcp\nassert 're2' not in sys.modules\n"
+            "mcp.run(transport='stdio', show_banner=False)"
+        )
 
         async def run() -> dict[str, Any]:
             transport = StdioTransport(

@@ -31,21 +31,17 @@ class TestLines:
         assert found["lines"] == every[-n_lines:] or found["truncated"]
         assert found["lines"] == every[len(every) - len(found["lines"]) :]
 
-    def test_an_empty_file_has_none(self, log: Path, call: Call) -> None:
-        log.touch()
+    def test_blank_lines_are_lines_and_an_empty_file_has_none(self, log: Path, call: Call) -> None:
+        log.write_text("a\n\n\n")
+        assert call("tail_log", path="app.log", n_lines=2)["lines"] == ["", ""]
+        log.write_text("")
         assert call("tail_log", path="app.log") == {
             "path": "app.log", "lines": [], "size_bytes": 0, "truncated": False,
         }  # fmt: skip
 
-    def test_blank_lines_are_lines(self, log: Path, call: Call) -> None:
-        log.write_text("a\n\n\n")
-        assert call("tail_log", path="app.log", n_lines=2)["lines"] == ["", ""]
-
-    def test_gzip_is_read_to_its_end(self, log: Path, call: Call) -> None:
+    def test_gzip_is_read_to_its_end_and_one_cut_off_is_flagged(self, log: Path, call: Call) -> None:
         log.write_bytes(gzip.compress("".join(f"line {number}\n" for number in range(1000)).encode()))
         assert call("tail_log", path="app.log", n_lines=2)["lines"] == ["line 998", "line 999"]
-
-    def test_a_cut_off_gzip_yields_its_last_readable_lines_and_a_flag(self, log: Path, call: Call) -> None:
         log.write_bytes(gzip.compress(os.urandom(9000).hex().encode() + b"\nlast\n")[:-9])
         found = call("tail_log", path="app.log", n_lines=1)
         assert (found["damaged_gzip"], found["truncated"]) == (True, True)
@@ -56,8 +52,6 @@ class TestBounds:
         log.write_text("short\n" + "x" * 3_000_000 + "\n")
         found = call("tail_log", path="app.log", n_lines=2)
         assert ([len(line) for line in found["lines"]], found["truncated"]) == ([5, MAX_LINE_CHARS], True)
-
-    def test_an_endless_line_is_not_read_whole(self, log: Path, call: Call) -> None:
         log.write_text("x" * 20_000_000)
         assert call("tail_log", path="app.log", n_lines=1)["truncated"]
 
