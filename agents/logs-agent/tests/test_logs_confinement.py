@@ -89,6 +89,26 @@ class TestLinks:
         assert "symlink, which is never followed" in refusal(tool, path=path)
         assert outside.read_text() == SECRET
 
+    @every(("path", "name"), [("sub/secret.log", "sub"), ("app.log", "app.log")])
+    def test_what_becomes_a_link_between_the_look_and_the_opening_is_not_opened(
+        self, logs: Path, outside: Path, refusal: Callable[..., str], path: str, name: str
+    ) -> None:
+        (logs / path).parent.mkdir(exist_ok=True)
+        (logs / path).write_text("mine")
+        look = os.stat
+
+        def look_and_exchange(looked_at: Any, **options: Any) -> os.stat_result:
+            status = look(looked_at, **options)
+            if looked_at == name and "dir_fd" in options and not (logs / name).is_symlink():
+                (logs / name).rename(logs / f"{name}.mine")
+                (logs / name).symlink_to(outside.parent if name == "sub" else outside)
+            return status
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "stat", look_and_exchange)
+            assert refusal("tail_log", path=path).startswith(f"cannot open {name!r}")
+        assert (logs / name).is_symlink()
+
     def test_listing_shows_neither_links_nor_what_they_lead_to(
         self, logs: Path, outside: Path, call: Callable[..., Any]
     ) -> None:
