@@ -57,7 +57,6 @@ class TestFill:
             ("${input:none}", "the input 'none' is not given; set the variable MCP_INPUT_NONE to it"),
             ("${command:x}", "known to editors alone"),
             ("${config:a.b}", "known to editors alone"),
-            ("${A:-" * 20 + "}" * 20, "variables stand too deep in one another"),
         ]:
             with pytest.raises(Unusable) as caught:
                 READING.fill(text)

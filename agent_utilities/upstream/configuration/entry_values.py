@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from agent_utilities.upstream.configuration.variables import Reading, Unusable, references
+from agent_utilities.upstream.configuration.variables import REFERENCE, Reading, Unusable
 
 _T = TypeVar("_T")
 
@@ -123,7 +123,7 @@ def env_headers(value: Any, reading: Reading) -> dict[str, str]:
 def url(value: Any, reading: Reading) -> str:
     """Read an address."""
     address: str = filled(_a(str, value), reading).strip()
-    if reading.keeps_references and references(address):
+    if reading.keeps_references and REFERENCE.search(address):
         return address
     try:
         parts = urlsplit(address)

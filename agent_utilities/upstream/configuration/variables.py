@@ -12,8 +12,8 @@ from typing import Any
 MAX_LENGTH = 128 * 1024
 """The longest text that variables may make, in characters; no system starts a program with a longer one."""
 
-_MAX_DEPTH = 8
-_EDGE = re.compile(r"\$\{|\}")
+REFERENCE = re.compile(r"\$\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*+\})*+\})*+)\}")
+"""A `${…}`, whose default may have variables, whose defaults may; an unclosed one is text."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _BARE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _OF_EDITORS = ("command", "config", "extensionInstallFolder")
@@ -62,7 +62,7 @@ class Reading:
     is_in_seconds: bool = False
     keeps_references: bool = False
 
-    def fill(self, text: str, depth: int = 0) -> str:
+    def fill(self, text: str) -> str:
         """Return a text with its variables filled in. Values are taken as they are: none is looked into for more.
 
         Raises:
@@ -71,15 +71,13 @@ class Reading:
         """
         if len(text) > MAX_LENGTH:
             raise Unusable("too long", f"{MAX_LENGTH} characters are the most")
-        if depth > _MAX_DEPTH:
-            raise Unusable("variables stand too deep in one another", f"{_MAX_DEPTH} deep is the most")
         parts, length, rest = [], 0, 0
-        for start, end in references(text):
-            parts += [self._bare(text[rest:start]), self._value(text[start + 2 : end], depth)]
+        for found in REFERENCE.finditer(text):
+            parts += [self._bare(text[rest : found.start()]), self._value(found[1])]
             length += len(parts[-2]) + len(parts[-1])
             if length > MAX_LENGTH:
                 raise Unusable("too long once its variables are filled in", f"{MAX_LENGTH} characters are the most")
-            rest = end + 1
+            rest = found.end()
         return "".join([*parts, self._bare(text[rest:])])
 
     def _bare(self, text: str) -> str:
@@ -87,7 +85,7 @@ class Reading:
             return text
         return _BARE.sub(lambda found: self._variable(found[1], None, found[0]), text)
 
-    def _value(self, inside: str, depth: int) -> str:
+    def _value(self, inside: str) -> str:
         reference = f"${{{inside}}}"
         kind, colon, rest = inside.partition(":")
         if (place := self._place(kind)) is not None:
@@ -101,7 +99,7 @@ class Reading:
         name, has_default, default = (rest if colon and kind == "env" else inside).partition(":-")
         if kind != "env" and not _NAME.match(name):
             return reference
-        return self._variable(name, self.fill(default, depth + 1) if has_default else None, reference)
+        return self._variable(name, self.fill(default) if has_default else None, reference)
 
     def _place(self, kind: str) -> str | None:
         """Return what a variable of editors for a place stands for; None for any other variable."""
@@ -140,24 +138,11 @@ class Reading:
 def names_in(text: str) -> tuple[str, ...]:
     """Return the variables that a text takes, each once, those of defaults included; inputs by their own variable."""
     found: list[str] = []
-    for start, end in references(text):
-        kind, colon, rest = text[start + 2 : end].partition(":")
+    for inside in REFERENCE.findall(text):
+        kind, colon, rest = inside.partition(":")
         if colon and kind == "input":
             found.append(input_variable(rest))
             continue
-        name, _, default = (rest if colon and kind == "env" else text[start + 2 : end]).partition(":-")
+        name, _, default = (rest if colon and kind == "env" else inside).partition(":-")
         found += [name, *names_in(default)]
     return tuple(dict.fromkeys(found))
-
-
-def references(text: str) -> list[tuple[int, int]]:
-    """Return where the outermost `${…}` stand in a text, as `(index of $, index of })`; an unclosed one is text."""
-    found, open_at = [], list[int]()
-    for edge in _EDGE.finditer(text):
-        if edge[0] == "${":
-            open_at.append(edge.start())
-        elif open_at:
-            start = open_at.pop()
-            if not open_at:
-                found.append((start, edge.start()))
-    return found
