@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 from typing import Literal, TypeVar
 
@@ -178,17 +177,12 @@ class Bounds:
         for rule in self.rules:
             for i in (yield from _refused(rule, catalog)):
                 if refusals[i] is None:
-                    refusals[i] = _configured(catalog.entries[i].denied_by) if rule.name == "configured" else rule
+                    where = catalog.entries[i].denied_by if rule.name == "configured" else None
+                    refusals[i] = rule if where is None else Rule(rule.name, Setting(NO_NAMES, (where,)))
             yield
         if any(refusals):
             _refuse_alike(catalog.entries, refusals)
         return tuple(refusals)
-
-
-@lru_cache(maxsize=1024)
-def _configured(denied_by: str | None) -> Rule:
-    """Return the rule that refuses what its own configuration denies, and says where it does."""
-    return Rule("configured", Setting(NO_NAMES, (denied_by or "",)))
 
 
 def _refused(rule: Rule, catalog: Catalog) -> Steps[Collection[int]]:

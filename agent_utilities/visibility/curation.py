@@ -51,10 +51,6 @@ class Preferences(HashedOnce):
     n_attached: int = 0
     called_for: str | None = None
 
-    def answered_by(self, resolution: Resolution) -> Preferences:
-        """Return the same with the answer to the query."""
-        return replace(self, resolution=resolution)
-
     @property
     def n_bytes(self) -> int:
         """About how many bytes it takes."""

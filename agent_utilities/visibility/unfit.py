@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from operator import attrgetter
 
 from agent_utilities.catalog.model import Entry
@@ -80,23 +81,22 @@ def unknown_in(effective: Effective, side: Side, entries: Sequence[Entry]) -> St
     alphabetical order.
     """
     unknown: dict[str, str | None] = {}
-    in_order: dict[frozenset[str], list[str]] = {}
     for unfit in (yield from unfit_names(effective, side, entries)):
         if unfit.name in unknown or len(unknown) == MAX_UNKNOWN:
             continue
         if unfit.toolsets:
             unknown[unfit.name] = f"{unfit.toolsets}={unfit.name}"
-            continue
-        if unfit.choices not in in_order:
-            in_order[unfit.choices] = sorted(unfit.choices)
-        unknown[unfit.name] = yield from _nearest(unfit.name, in_order[unfit.choices])
+        else:
+            unknown[unfit.name] = yield from _nearest(unfit.name, unfit.choices)
     return unknown
 
 
-def _nearest(name: str, choices: Sequence[str]) -> Steps[str | None]:
-    """Return the nearest of sorted choices, a step's worth of them at a time."""
-    best = None
-    for start in range(0, len(choices), _STEP):
-        best = nearest(name, [*([best] if best else []), *choices[start : start + _STEP]])
+def _nearest(name: str, choices: Iterable[str]) -> Steps[str | None]:
+    """Return the nearest of some choices, a step's worth of them at a time."""
+    best: list[str] = []
+    rest = iter(choices)
+    while step := list(islice(rest, _STEP)):
+        found = nearest(name, [*best, *step])
+        best = [] if found is None else [found]
         yield
-    return best
+    return best[0] if best else None

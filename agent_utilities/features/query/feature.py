@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from hashlib import blake2b
 from importlib import import_module
@@ -141,7 +142,7 @@ class Query(Feature):
         preferences = request.verdict.preferences
         if not request.lists_tools or preferences.query is None or preferences.resolution is not UNRESOLVED:
             return preferences
-        return preferences.answered_by(await self.resolution_of(request, preferences.most_shown))
+        return replace(preferences, resolution=await self.resolution_of(request, preferences.most_shown))
 
     async def resolution_of(self, request: Request, limit: int | None) -> Resolution:
         """Return the answer to a request's query; never fails, and waits no longer than the deadline."""

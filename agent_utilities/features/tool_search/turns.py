@@ -91,7 +91,7 @@ class Turns:
         resolution = await self._query.resolution_of(request, limit)
         if is_new and (resolution.cause or resolution.status in NOT_RANKED):
             self._host.notify(SearchEvent("ranker_fallback", {}, resolution.cause or resolution.status))
-        answered = preferences.answered_by(resolution)
+        answered = replace(preferences, resolution=resolution)
         if not is_new or resolution.status in NOT_RANKED:
             return answered
         if request.session is None:
