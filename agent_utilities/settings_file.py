@@ -9,14 +9,12 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from agent_utilities.errors import SettingsError
-from agent_utilities.selection.files import FileChannel, FileFields, FileSetting, Profiles, read_fields
-from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import Selection
+from agent_utilities.selection.files import FileChannel, FileFields, FileSetting, SettingsFiles, read_fields
 from agent_utilities.settings import Settings, checked, read_settings
 
 FILE = "agent-utilities.toml"
@@ -47,36 +45,6 @@ _REFUSED = {
 """Settings that a project's file may not have, and what it would say by each."""
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsFiles:
-    """What the settings files say, the user's before the project's."""
-
-    files: tuple[FileFields, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The files that were read, as people read them."""
-        return tuple(file.name for file in self.files)
-
-    @property
-    def selection(self) -> Selection:
-        """Their selection fields, outside of profiles."""
-        return merge(*(file.selection for file in self.files))
-
-    @property
-    def profiles(self) -> Profiles:
-        """Their profiles."""
-        return Profiles(self.files)
-
-    def settings(self, environ: Mapping[str, str]) -> Settings:
-        """Return the other settings in them, those of an environment over them."""
-        return read_settings(environ, [file.settings for file in self.files])
-
-
-NO_FILES = SettingsFiles()
-"""Where none is read."""
-
-
 def read_files(environ: Mapping[str, str] | None = None) -> SettingsFiles:
     """Return what the settings files say.
 
@@ -92,13 +60,13 @@ def read_files(environ: Mapping[str, str] | None = None) -> SettingsFiles:
     """
     named = (os.environ if environ is None else environ).get(VARIABLE, "").strip()
     if named.lower() in ("none", "off"):
-        return NO_FILES
+        return SettingsFiles()
     if named:
         if (content := _content(Path(named).expanduser())) is None:
             raise SettingsError("no such file", named, f"env {VARIABLE}", f"name a settings file; {_PASS_ON}")
         return SettingsFiles((_fields(content, named, "file"),))
     if environ is not None:
-        return NO_FILES
+        return SettingsFiles()
     own, project = user_folder() / FILE, Path(FILE)
     files: list[FileFields] = []
     if (content := _content(own)) is not None:
@@ -110,7 +78,8 @@ def read_files(environ: Mapping[str, str] | None = None) -> SettingsFiles:
 
 def settings_of(environ: Mapping[str, str]) -> Settings:
     """Return the settings that hold in an environment, those of files under it; see `read_files`."""
-    return read_files(None if environ is os.environ else environ).settings(environ)
+    files = read_files(None if environ is os.environ else environ).files
+    return read_settings(environ, [file.settings for file in files])
 
 
 def user_folder() -> Path:

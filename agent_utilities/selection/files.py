@@ -127,7 +127,7 @@ def _selection(table: Mapping[str, Any], channel: FileChannel, place: str) -> Se
 def _unknown(key: str, channel: FileChannel, place: str, known: Collection[str]) -> SelectionError:
     source = f"{place}{key}"
     if (elsewhere := given_elsewhere(key, channel)) is not None:
-        return SelectionError(f"{elsewhere.name} is for callers to give", key, source, elsewhere.hint)
+        return SelectionError(elsewhere[0], key, source, elsewhere[1])
     meant = near_miss(key, channel) or nearest(key.lower().replace("-", "_"), known)
     return SelectionError("unknown key", key, source, f"did you mean {meant}?" if meant else "remove it")
 
@@ -138,8 +138,8 @@ _ADDING_UP = frozenset(("deny_tools", "deny_tags", "pins"))
 
 
 @dataclass(frozen=True, slots=True)
-class Profiles:
-    """The profiles that files define.
+class SettingsFiles:
+    """What the settings files say, and what the profiles in them come to for whoever names one.
 
     Of several that one side names, that of the highest channel holds; but the denies of every one named do, for no
     channel lifts another's deny (law L2). Where the user's file and the project's define one of the same name, both
@@ -150,6 +150,11 @@ class Profiles:
     """
 
     files: tuple[FileFields, ...] = ()
+
+    @property
+    def selection(self) -> Selection:
+        """Their selection fields, outside of profiles."""
+        return merge(*(file.selection for file in self.files))
 
     def for_operator(self, given: Selection) -> Selection:
         """Return what the operator gave, with the profiles that they named taken in over their files' other fields.

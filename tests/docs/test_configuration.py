@@ -6,7 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from agent_utilities.selection.files import Profiles, read_fields
+from agent_utilities.selection.files import SettingsFiles, read_fields
 from agent_utilities.settings import Settings, read_settings
 from agent_utilities.settings_file import _REFUSED
 
@@ -19,7 +19,7 @@ def test_the_example_is_read_whole() -> None:
     fields = read_fields(tomllib.loads(match[1]), "agent-utilities.toml", "file", Settings.model_fields)
     assert read_settings({}, [fields.settings]).list_ttl_ms == 30_000
     assert sorted(fields.profiles) == ["release", "review"]
-    held = Profiles((fields,)).for_operator(fields.selection)
+    held = SettingsFiles((fields,)).for_operator(fields.selection)
     assert {name for (name, _), setting in held.slots if "profiles.review" in str(setting.origins)} == {
         "allow_tools",
         "read_only",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agent_utilities.catalog.model import Catalog, Entry, entry
 from agent_utilities.selection.channels import FIELDS, META_KEY, Field
-from agent_utilities.selection.files import FileChannel, FileFields, Profiles, read_fields
+from agent_utilities.selection.files import FileChannel, FileFields, SettingsFiles, read_fields
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
@@ -174,7 +174,7 @@ def read(given: list[Spelled]) -> Selection:
     request = read_request(urlencode(by["query"]).encode(), headers)
     operator = merge(*(file.selection for file in files), read_env(dict(by["env"])), read_cli(by["cli"]))
     caller = merge(request, read_meta({META_KEY: dict(by["meta"])}))
-    profiles = Profiles(files)
+    profiles = SettingsFiles(files)
     return merge(profiles.for_operator(operator), profiles.for_caller(caller))
 
 

@@ -1,4 +1,4 @@
-"""Profiles: which fields hold of those that operator and caller name."""
+"""SettingsFiles: which fields hold of those that operator and caller name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_utilities.errors import SelectionError
-from agent_utilities.selection.files import FileChannel, FileFields, Profiles, read_fields
+from agent_utilities.selection.files import FileChannel, FileFields, SettingsFiles, read_fields
 from agent_utilities.selection.merge import Effective, asked_digest, effective, merge
 from agent_utilities.selection.model import NameSet, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
@@ -20,12 +20,12 @@ def file(channel: FileChannel = "file", **table: Any) -> FileFields:
 def operator(*files: FileFields, env: dict[str, str] | None = None, cli: str = "") -> Effective:
     launch = read_cli([("--profile", cli)]) if cli else Selection()
     given = merge(*(each.selection for each in files), read_env(env or {}), launch)
-    return effective(Profiles(files).for_operator(given))
+    return effective(SettingsFiles(files).for_operator(given))
 
 
 def caller(*files: FileFields, query: bytes = b"", **headers: str) -> Effective:
     sent = tuple((f"x-mcp-{key.replace('_', '-')}".encode(), value.encode()) for key, value in headers.items())
-    return effective(Profiles(files).for_caller(read_request(query, sent)))
+    return effective(SettingsFiles(files).for_caller(read_request(query, sent)))
 
 
 def allowed(settings: Effective) -> list[set[str]]:
@@ -134,7 +134,7 @@ class TestCaller:
             read_request(b"profile=review", ()),
             read_meta({"agent-utilities/selection": {"profile": "Review"}}),
         ]:
-            settings = effective(merge(FILE.selection, Profiles((FILE,)).for_caller(asked)))
+            settings = effective(merge(FILE.selection, SettingsFiles((FILE,)).for_caller(asked)))
             assert allowed(settings) == [{"a", "b"}, {"git_log"}]
 
     def test_his_own_field_stands_over_the_profiles(self):

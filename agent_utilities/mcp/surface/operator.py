@@ -9,12 +9,13 @@ from functools import cached_property
 from typing import Any
 
 from agent_utilities.activation.deferral import OFF
+from agent_utilities.selection.files import SettingsFiles
 from agent_utilities.selection.merge import Effective, effective, final_off, merge, off_for_no_match
 from agent_utilities.selection.model import NO_NAMES, NOTHING, Selection
 from agent_utilities.selection.parse import read_env
-from agent_utilities.settings import VARIABLES, Settings
+from agent_utilities.settings import VARIABLES, Settings, read_settings
 from agent_utilities.settings_file import VARIABLE as CONFIG_FILE
-from agent_utilities.settings_file import SettingsFiles, read_files
+from agent_utilities.settings_file import read_files
 from agent_utilities.visibility.curation import bound_to_tags
 
 
@@ -59,7 +60,7 @@ class Operator:
             InputError: a value can't be read; nothing is served until it can be (law L5).
         """
         in_environ = read_env(self.environ, known=(*VARIABLES, CONFIG_FILE))
-        return self.files.profiles.for_operator(merge(self.files.selection, in_environ, self._launch))
+        return self.files.for_operator(merge(self.files.selection, in_environ, self._launch))
 
     @property
     def notices(self) -> list[str]:
@@ -68,7 +69,7 @@ class Operator:
         Raises:
             InputError: a value can't be read.
         """
-        names = self.files.names
+        names = [file.name for file in self.files.files]
         told = [f"settings of {', '.join(names)}" if names else None, final_off(self.selection)]
         if self.settings.no_match == "search":
             told.append(off_for_no_match(self.alone(self.selection)))
@@ -81,7 +82,8 @@ class Operator:
         Raises:
             SettingsError: a value can't be read.
         """
-        return self.files.settings(self.environ).model_copy(update=self._launch_settings)
+        settings = read_settings(self.environ, [file.settings for file in self.files.files])
+        return settings.model_copy(update=self._launch_settings)
 
     def effective(self, caller: Selection) -> Effective:
         """Return what holds for a caller: what the operator gave and what the caller did, under the policy.
@@ -89,7 +91,7 @@ class Operator:
         Raises:
             SelectionError: the caller names a profile that there is not; see `check`.
         """
-        asked = self.files.profiles.for_caller(caller) if caller.gives("profile") else caller
+        asked = self.files.for_caller(caller) if caller.gives("profile") else caller
         held = effective(merge(self.selection, asked), self.settings.selection_policy)
         if self.own_tags is not None:
             held = bound_to_tags(held, self.own_tags)
@@ -102,7 +104,7 @@ class Operator:
             SelectionError: it is not.
         """
         if caller.gives("profile"):
-            self.files.profiles.check_caller(caller)
+            self.files.check_caller(caller)
 
     def alone(self, selection: Selection) -> Effective:
         """Return what holds of a selection of the operator's where no caller gives any."""
