@@ -115,10 +115,10 @@ def _can_be_written(name: str) -> bool:
     )
 
 
-def united(first: Active, second: Active) -> Active:
-    """Return what both of two values of one channel name; turns and words are the first's that has any."""
-    names = tuple(dict.fromkeys(first.names + second.names))
-    attached = {*first.attached, *second.attached}
-    loaded = tuple(name for name in dict.fromkeys(first.loaded + second.loaded) if name not in attached)
-    teller = first if first.n_turns or first.words else second
-    return Active(names, loaded, teller.n_turns, teller.words)
+def united(*given: Active) -> Active:
+    """Return what all of some values of one channel name; turns and words are the first's that has any."""
+    names = dict.fromkeys(name for active in given for name in active.names)
+    attached = {name for active in given for name in active.attached}
+    loaded = dict.fromkeys(name for active in given for name in active.loaded if name not in attached)
+    teller = next((active for active in given if active.n_turns or active.words), given[0])
+    return Active(tuple(names), tuple(loaded), teller.n_turns, teller.words)

@@ -34,20 +34,18 @@ def parse_path(segments: Sequence[str]) -> PathSelection | None:
     Raises:
         PathError: they begin as a selection and do not end as one: a bound must not be passed over.
     """
-    given = list(segments[:-1] if segments and not segments[-1] else segments)
-    if not given:
-        return ()
-    if given == [READ_ONLY]:
-        return (_READ_ONLY_PAIR,)
-    if given[0] != TOOLSETS:
-        return None
-    if len(given) < 2 or not given[1].strip():
-        raise PathError("the path names no toolset", "/".join(["", *segments]), SOURCE, _FORM)
-    if len(given) == 2:
-        return (("toolsets", given[1]),)
-    if given[2:] == [READ_ONLY]:
-        return ("toolsets", given[1]), _READ_ONLY_PAIR
-    raise PathError("the path ends in what is no selection", "/".join(["", *segments]), SOURCE, _FORM)
+    match segments[:-1] if segments and not segments[-1] else segments:
+        case []:
+            return ()
+        case ["readonly"]:
+            return (_READ_ONLY_PAIR,)
+        case ["x", toolsets] if toolsets.strip():
+            return (("toolsets", toolsets),)
+        case ["x", toolsets, "readonly"] if toolsets.strip():
+            return ("toolsets", toolsets), _READ_ONLY_PAIR
+        case ["x", *_]:
+            raise PathError("the path is no selection", "/".join(["", *segments]), SOURCE, _FORM)
+    return None
 
 
 def read_path(path: PathSelection) -> Selection:

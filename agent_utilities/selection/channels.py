@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from agent_utilities.selection.meaning import Meaning, meaning_of, words_of
 from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName, nearest
@@ -43,7 +43,7 @@ class Field:
             files are spelled as the URL query is.
         help: one sentence for `--help` and the docs.
         channels: those that it can be given in.
-        instead: a stem of what the other channels have in its place, or a setting's name; empty where all have it.
+        instead: what the other channels have in its place, a stem or a setting's name; empty where all have it.
     """
 
     name: FieldName
@@ -165,22 +165,14 @@ def field_of(key: str, channel: Channel) -> Field | None:
     return _BY_SPELLING[channel].get(normal_key(key, channel))
 
 
-class Elsewhere(NamedTuple):
-    """A field that a key spells, in a channel in which it can't be given."""
-
-    name: FieldName
-    hint: str
-
-
-def given_elsewhere(key: str, channel: Channel) -> Elsewhere | None:
-    """Return the field that a key spells where only other channels have it; None for every other key."""
+def given_elsewhere(key: str, channel: Channel) -> tuple[str, str] | None:
+    """Return what is wrong with a key of a field that only other channels have, and what would do; else None."""
     own = normal_key(key, channel)
     for row in FIELDS:
         if channel not in row.channels and own in (spelled(stem, channel) for stem in row.stems):
-            instead_row = _BY_STEM.get(row.instead)
-            instead = spelled(row.instead, channel) if instead_row is None else instead_row.spellings(channel)[0]
             header, query = row.spellings("header")[0], row.spellings("query")[0]
-            return Elsewhere(row.name, f"callers send {header} or ?{query}=; use {instead} here")
+            hint = f"callers send {header} or ?{query}=; use {spelled(row.instead, channel)} here"
+            return f"{row.name} is for callers to give", hint
     return None
 
 

@@ -62,7 +62,9 @@ def _unite(settings: Sequence[Setting]) -> Setting:
     if len(settings) == 1:
         return settings[0]
     origins = tuple(sorted({origin for setting in settings for origin in setting.origins}))
-    return Setting(reduce(_unite_values, (setting.value for setting in settings)), origins, settings[0].side)
+    actives = [setting.value for setting in settings if isinstance(setting.value, Active)]
+    value = united(*actives) if actives else reduce(_unite_values, (setting.value for setting in settings))
+    return Setting(value, origins, settings[0].side)
 
 
 def _unite_values(first: Value, second: Value) -> Value:
@@ -75,8 +77,6 @@ def _unite_values(first: Value, second: Value) -> Value:
             return min(first, second)
         case tuple(), tuple():
             return tuple(dict.fromkeys(first + second))
-        case Active(), Active():
-            return united(first, second)
         case Threshold(), Threshold():
             return OFF if OFF in (first, second) else max(first, second, key=lambda threshold: threshold.over or 0)
     raise TypeError(f"settings of one field differ in type: {first!r}, {second!r}")

@@ -204,15 +204,12 @@ def read_meta(meta: object) -> Selection:
     for key, value in given.items():
         field = field_of(str(key), "meta")
         if field is None:
-            meant = near_miss(str(key), "meta")
-            hint = f"did you mean {meant}?" if meant else f"use one of {_META_KEYS}"
+            _check_unknown(str(key), "", "meta")
+            hint = f"use one of {', '.join(each for field in FIELDS for each in field.spellings('meta'))}"
             raise SelectionError("unknown _meta name", key, f"_meta {str(key)[:_SHOWN_KEY]}", hint)
         if value is not None:
             pairs.append((key, text_of(value, field, f"_meta {key}")))
     return read_pairs(pairs, "meta")
-
-
-_META_KEYS = ", ".join(spelling for field in FIELDS for spelling in field.spellings("meta"))
 
 
 def text_of(value: object, field: Field, source: str) -> str:
@@ -309,7 +306,7 @@ def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str =
         SelectionError: a value can't be read, or a key is a near miss of a known one.
     """
     settings: list[Selection] = []
-    n_bytes = n_active = 0
+    n_bytes = 0
     for key, value in pairs:
         field = field_of(key, channel)
         if field is None:
@@ -319,17 +316,14 @@ def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str =
         n_bytes += len(value.encode("utf-8", "surrogatepass"))
         if n_bytes > MAX_BYTES:
             raise SelectionError("too long", value, source, f"give at most {MAX_BYTES} bytes in one channel")
-        read = read_value(value, field, key, source)
-        if isinstance(read, Active):
-            # Before they are united: that takes long where each of hundreds of values names a few.
-            n_active += len(read.names)
-            check_active_count(n_active, source)
-        if read is not None:
+        if (read := read_value(value, field, key, source)) is not None:
             settings.append(Selection((((field.name, channel), Setting(read, (source,), SIDES[channel])),)))
     merged = merge(*settings)
     for (name, _), setting in merged.slots:
         if isinstance(setting.value, NameSet):
-            _check_counts(setting.value, name, ", ".join(setting.origins))
+            _check_counts(setting.value, ", ".join(setting.origins))
+        elif isinstance(setting.value, Active):
+            check_active_count(len(setting.value.names), ", ".join(setting.origins))
         elif name == "profile" and isinstance(setting.value, tuple) and len(setting.value) > 1:
             given = ", ".join(setting.value)
             raise SelectionError("more than one profile", given, ", ".join(setting.origins), "name one")
@@ -341,12 +335,12 @@ def _check_unknown(key: str, value: str, channel: Channel) -> None:
     label = _LABEL[channel]
     if (elsewhere := given_elsewhere(key, channel)) is not None:
         if value.strip():
-            raise SelectionError(f"{elsewhere.name} is for callers to give", value, f"{label} {key}", elsewhere.hint)
+            raise SelectionError(elsewhere[0], value, f"{label} {key}", elsewhere[1])
     elif (meant := near_miss(key, channel)) is not None:
         raise SelectionError(f"unknown {label} name", key, f"{label} {key}", f"did you mean {meant}?")
 
 
-def _check_counts(names: NameSet, name: str, source: str) -> None:
+def _check_counts(names: NameSet, source: str) -> None:
     patterns: Sequence[str] = [*names.names, *names.toolsets]
     if len(patterns) > MAX_NAMES:
         raise SelectionError("too many names", f"{len(patterns)} names", source, f"give at most {MAX_NAMES}")

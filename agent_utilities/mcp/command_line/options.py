@@ -188,7 +188,7 @@ def message_of(error: Any) -> str:
     option = getattr(error, "option_name", None)
     if hasattr(error, "possibilities") and option and isinstance(error.ctx.command, BriefHelp):
         if elsewhere := given_elsewhere(option, "cli"):
-            return f"no such option: {option}; {elsewhere.hint}"
+            return f"no such option: {option}; {elsewhere[1]}"
         if meant := near_miss(option, "cli"):
             return f"no such option: {option}; did you mean {meant}?"
     return str(error.format_message())
