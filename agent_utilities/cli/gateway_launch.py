@@ -130,15 +130,7 @@ def chosen_config(files: Sequence[Path], *, yes: bool, is_needed: bool = True) -
     print(f"taking {found.path}{others}", file=sys.stderr)
     config = read_config([found.path], os.environ)
     consent = gateway_folder("consent", settings_of(os.environ).gateway_folder)
-    agreed_or_refuse(
-        found,
-        config,
-        state_folder=consent,
-        environ=os.environ,
-        yes=yes,
-        stdin=sys.stdin,
-        stdout=sys.stderr,  # stdout may carry the protocol
-    )
+    agreed_or_refuse(found, config, consent, os.environ, yes=yes)
     return ConfigFiles([found.path], os.environ, config, lambda later: is_agreed(found, later, consent))
 
 

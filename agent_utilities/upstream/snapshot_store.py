@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -60,18 +61,6 @@ def read(path: Path) -> Snapshot:
     return snapshot
 
 
-def write(path: Path, snapshot: Snapshot) -> None:
-    """Put a snapshot in place of what a file held: a reader, or a kill, finds the old or the new one, whole.
-
-    Raises:
-        OSError: it can't be written; the file is as it was.
-    """
-    body = snapshot.model_dump_json(by_alias=True, exclude_unset=True).encode()
-    digest = snapshot.digest
-    head = f"{FORMAT} {_checksum(body + digest.encode())}:{digest}\n".encode()
-    write_whole(path, head + body, partial_suffix=PARTIAL_SUFFIX)
-
-
 def _checksum(content: bytes) -> str:
     return blake2b(content, digest_size=16).hexdigest()
 
@@ -95,11 +84,11 @@ class SnapshotStore:
     warning say so.
 
     Args:
-        folder: where they are kept, in a folder `1` of its own (0700, files 0600); None for memory alone.
+        folder: where they are kept, in a folder `1` of its own (0700, files 0600).
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = None if folder is None else folder / "1"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "1"
         self.problem = ""
         """Why the last could not be kept on disk, so that it is in memory only; empty where it could."""
         self._in_memory: dict[str, Snapshot] = {}
@@ -109,8 +98,6 @@ class SnapshotStore:
         in_memory = self._in_memory.get(config.name)
         if in_memory is not None and in_memory.config_digest == config.digest:
             return in_memory
-        if self.folder is None:
-            return None
         try:
             _check_owner(self.folder)
             snapshot = read(self.folder / file_name(config.name, config.digest))
@@ -125,48 +112,43 @@ class SnapshotStore:
         return None
 
     def save(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot in place of the one before. It waits for the disk: call it in a thread."""
+        """Keep a snapshot in place of the one before: a reader, or a kill, finds the old or the new one, whole.
+
+        It waits for the disk: call it in a thread.
+        """
         self._in_memory[snapshot.upstream] = snapshot
-        if self.folder is None:
-            return
         own = snapshot.upstream, snapshot.config_digest
-        try:
-            self._make(self.folder)
-            write(self.folder / file_name(*own), snapshot)
+
+        def write() -> None:
+            body = snapshot.model_dump_json(by_alias=True, exclude_unset=True).encode()
+            digest = snapshot.digest
+            head = f"{FORMAT} {_checksum(body + digest.encode())}:{digest}\n".encode()
+            write_whole(self.folder / file_name(*own), head + body, partial_suffix=PARTIAL_SUFFIX)
             (self.folder / file_name(*own, LATE_SUFFIX)).unlink(missing_ok=True)
-        except (OSError, ValueError) as error:  # ValueError: what can't be written as JSON
-            self._tell(error)
-        else:
-            self.problem = ""
-            _remove_old(self.folder, snapshot.upstream)
+
+        self._keep(snapshot.upstream, write)
 
     def is_late(self, config: UpstreamConfig) -> bool:
         """Whether an upstream without a snapshot failed, or came late, when lists waited for it, and is not again."""
-        return self.folder is not None and os.path.exists(
-            self.folder / file_name(config.name, config.digest, LATE_SUFFIX)
-        )
+        return os.path.exists(self.folder / file_name(config.name, config.digest, LATE_SUFFIX))
 
     def note_late(self, config: UpstreamConfig) -> None:
         """Remember that an upstream failed, or came late, until it has a snapshot. Call it in a thread."""
-        if self.folder is None:
-            return
+        self._keep(config.name, (self.folder / file_name(config.name, config.digest, LATE_SUFFIX)).touch)
+
+    def _keep(self, upstream: str, write: Callable[[], None]) -> None:
         try:
-            self._make(self.folder)
-            (self.folder / file_name(config.name, config.digest, LATE_SUFFIX)).touch(mode=0o600)
-        except OSError as error:
-            self._tell(error)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _check_owner(self.folder)
+            self.folder.chmod(0o700)
+            write()
+        except (OSError, ValueError) as error:  # ValueError: what can't be written as JSON
+            before, self.problem = self.problem, f"snapshots are kept in memory only: {error} ({self.folder})"
+            if self.problem != before:
+                logger.warning("%s", self.problem)
         else:
-            _remove_old(self.folder, config.name)
-
-    def _make(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_owner(folder)
-        folder.chmod(0o700)
-
-    def _tell(self, error: Exception) -> None:
-        before, self.problem = self.problem, f"snapshots are kept in memory only: {error} ({self.folder})"
-        if self.problem != before:
-            logger.warning("%s", self.problem)
+            self.problem = ""
+            _remove_old(self.folder, upstream)
 
 
 def _check_owner(folder: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import mcp_types
 
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.snapshot import Snapshot
+from agent_utilities.upstream.snapshot_store import SnapshotStore
 
 
 def config(name: str = "git", **fields: Any) -> UpstreamConfig:
@@ -37,3 +40,8 @@ def snapshot(of: UpstreamConfig, *tools: mcp_types.Tool, **fields: Any) -> Snaps
         **fields,
     }
     return Snapshot(upstream=of.name, config_digest=of.digest, tools=tools or (tool(),), **given)
+
+
+def in_memory() -> SnapshotStore:
+    """Return a store that keeps nothing on disk, since its folder can't be made."""
+    return SnapshotStore(Path(os.devnull))

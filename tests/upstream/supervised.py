@@ -19,6 +19,7 @@ from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.backoff import BackoffRule, Policy
 from agent_utilities.upstream.supervision.supervisor import Upstream
 from agent_utilities.upstream.supervision.upstreams import Upstreams
+from tests.upstream.snapshots import in_memory
 
 FAULTY = Path(__file__).parent / "faulty_server.py"
 PATIENCE_S = 30
@@ -145,7 +146,7 @@ async def running(
     upstreams = Upstreams(
         gateway_of(*configs),
         environ=os.environ,
-        store=store or SnapshotStore(None),
+        store=store or in_memory(),
         on_change=changes.append,
         n_starts=n_starts,
         policy=policy,

@@ -6,8 +6,11 @@ import io
 import json
 import os
 import stat
+import sys
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -43,11 +46,11 @@ def state(tmp_path: Path) -> Path:
 
 def start(path: Path, state: Path, answer: str | None = None, *, yes: bool = False, is_of_folder: bool = True) -> str:
     """Read a found file, and ask; return what was asked."""
-    stdin, stdout = (io.StringIO(), io.StringIO()) if answer is None else (Terminal(answer), Terminal())
+    stdin, stderr = (io.StringIO(), io.StringIO()) if answer is None else (Terminal(answer), Terminal())
     config = read_config([path], ENVIRON)
-    found = Found(path, is_of_folder)
-    agreed_or_refuse(found, config, state_folder=state, environ=ENVIRON, yes=yes, stdin=stdin, stdout=stdout)
-    return stdout.getvalue()
+    with mock.patch.object(sys, "stdin", stdin), redirect_stderr(stderr):
+        agreed_or_refuse(Found(path, is_of_folder), config, state, ENVIRON, yes=yes)
+    return stderr.getvalue()
 
 
 def is_agreed_to(path: Path, state: Path) -> bool:
@@ -107,9 +110,9 @@ class TestAgreement:
     def test_is_to_what_was_read_not_to_what_the_file_says_by_now(self, path: Path, state: Path) -> None:
         config = read_config([path], ENVIRON)
         path.write_text(json.dumps({"mcpServers": {"git": {"command": "evil"}}}))
-        streams = {"stdin": Terminal("y\n"), "stdout": Terminal()}
-        with pytest.raises(ConfigError, match="changed while it was read"):
-            agreed_or_refuse(Found(path, True), config, state_folder=state, environ=ENVIRON, yes=False, **streams)
+        with mock.patch.object(sys, "stdin", Terminal("y\n")), redirect_stderr(Terminal()):
+            with pytest.raises(ConfigError, match="changed while it was read"):
+                agreed_or_refuse(Found(path, True), config, state, ENVIRON, yes=False)
 
     def test_is_the_users_alone(self, path: Path, state: Path) -> None:
         start(path, state, yes=True)

@@ -15,8 +15,8 @@ import pytest
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.connections.session import UpstreamSession
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.backoff import ListingBounds, Policy
+from tests.upstream.snapshots import in_memory
 from tests.upstream.supervised import QUICK, SLOW, Running, faulty, is_alive, running
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -151,7 +151,7 @@ class TestDying:
 class TestHanging:
     async def test_at_a_list_delays_nobody_and_keeps_what_was_known(self, tmp_path):
         config = faulty("bad", list_timeout_s=0.2)
-        store = SnapshotStore(None)
+        store = in_memory()
         async with running(config, store=store) as gateway:
             await gateway.seen("bad")
             known = gateway["bad"].snapshot
@@ -222,7 +222,7 @@ class TestLists:
                 assert (len(gateway[name].snapshot.problems), gateway[name].counts.n_failures) == (1, 0)
 
     async def test_one_list_that_fails_later_keeps_what_it_was(self):
-        store = SnapshotStore(None)
+        store = in_memory()
         async with running(faulty("bad"), store=store) as gateway:
             await gateway.at_rest("bad")
             before = gateway["bad"].snapshot

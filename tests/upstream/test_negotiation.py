@@ -8,8 +8,8 @@ import pytest
 from mcp.client import session
 from mcp_types.version import LATEST_MODERN_VERSION
 
-from agent_utilities.upstream.snapshot_store import SnapshotStore
 from tests.every import every
+from tests.upstream.snapshots import in_memory
 from tests.upstream.supervised import QUICK, running, script
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -25,7 +25,7 @@ async def test_a_server_of_the_older_era_is_reached(what):
 
 
 async def test_one_that_exits_when_probed_is_not_probed_again():
-    store, config = SnapshotStore(None), script("odd", "odd_server.py", "exits")
+    store, config = in_memory(), script("odd", "odd_server.py", "exits")
     async with running(config, store=store) as gateway:
         await gateway.at_rest("odd")
     async with running(config, store=store) as gateway:
@@ -69,7 +69,7 @@ async def test_a_server_of_both_eras_that_starts_slowly_is_spoken_to_as_it_was_l
 
 
 async def test_a_server_that_has_become_one_of_the_older_era_is_still_reached():
-    store, config = SnapshotStore(None), script("odd", "odd_server.py", "invalid")
+    store, config = in_memory(), script("odd", "odd_server.py", "invalid")
     async with running(config, store=store) as gateway:
         await gateway.at_rest("odd")
         known = gateway["odd"].snapshot

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 GIT = config()
 
 
-def saved(folder: Path | None, of: UpstreamConfig = GIT, value: Snapshot | None = None) -> SnapshotStore:
+def saved(folder: Path, of: UpstreamConfig = GIT, value: Snapshot | None = None) -> SnapshotStore:
     store = SnapshotStore(folder)
     store.load(of)
     store.save(value or snapshot(of))
@@ -47,17 +47,12 @@ class TestWhatIsSaved:
     def test_is_not_another_configs(self, tmp_path: Path) -> None:
         for other in [{"command": "other"}, {"args": ("--all",)}]:
             for is_on_disk in [True, False]:
-                assert saved(tmp_path if is_on_disk else None).load(config(**other)) is None
+                assert saved(tmp_path if is_on_disk else Path(os.devnull)).load(config(**other)) is None
 
     def test_is_not_another_upstreams_that_reads_alike(self, tmp_path: Path) -> None:
         saved(tmp_path, config("a/b"))
         assert SnapshotStore(tmp_path).load(config("a b")) is None
         assert SnapshotStore(tmp_path).load(config("../" * 99 + "\0\ud800")) is None
-
-    def test_without_a_folder_is_in_memory(self) -> None:
-        store = saved(None)
-        assert store.load(GIT) == snapshot(GIT)
-        assert store.problem == ""
 
     def test_is_for_its_user_alone(self, tmp_path: Path) -> None:
         (tmp_path / "open" / "1").mkdir(parents=True, mode=0o755)

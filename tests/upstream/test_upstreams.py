@@ -18,6 +18,7 @@ from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.upstreams import Upstreams
 from tests.every import every
+from tests.upstream.snapshots import in_memory
 from tests.upstream.supervised import FAULTY, PATIENCE_S, QUICK, Running, faulty, gateway_of, is_alive, running
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -35,7 +36,7 @@ class TestEnding:
         upstreams = Upstreams(
             gateway_of(faulty("bad", fault, f"pids={pids}")),
             environ=os.environ,
-            store=SnapshotStore(None),
+            store=in_memory(),
             on_change=lambda name: None,
             policy=QUICK,
         )
@@ -68,9 +69,7 @@ class TestEnding:
         assert raised.value.cause in ("stopping", "died")
 
     async def test_they_may_run_again(self):
-        upstreams = Upstreams(
-            gateway_of(faulty()), environ=os.environ, store=SnapshotStore(None), on_change=lambda name: None
-        )
+        upstreams = Upstreams(gateway_of(faulty()), environ=os.environ, store=in_memory(), on_change=lambda name: None)
         for _ in range(2):
             started = asyncio.Event()
             task = asyncio.create_task(upstreams.run(started))
@@ -160,7 +159,7 @@ class TestRenewing:
         assert "a secret of the config stands in its name" in snapshot.problems[0]
 
     async def test_an_old_snapshot_is_taken_anew_behind(self, tmp_path):
-        store, config = SnapshotStore(None), faulty()
+        store, config = in_memory(), faulty()
         async with running(config, store=store) as gateway:
             await gateway.at_rest("faulty")
             known = gateway["faulty"].snapshot
@@ -176,13 +175,14 @@ from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.snapshot_store import file_name
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.upstreams import Upstreams
+from tests.upstream.snapshots import in_memory
 from tests.upstream.supervised import faulty, gateway_of
 
 async def main():
     url = {"source": "test", "url": "http://127.0.0.1:9/", "start_timeout_s": 20}
     others = [UpstreamConfig(name=kind, transport=kind, **url) for kind in ("http", "sse")]
     configs = gateway_of(*others, *(faulty(f"stdio{n}") for n in range(4)))
-    upstreams = Upstreams(configs, environ=os.environ, store=SnapshotStore(None), on_change=lambda _: None)
+    upstreams = Upstreams(configs, environ=os.environ, store=in_memory(), on_change=lambda _: None)
     running = asyncio.create_task(upstreams.run())
     while any(each.state.name in ("unseen", "starting") for each in upstreams):
         await asyncio.sleep(0.01)

@@ -6,12 +6,13 @@ import json
 import os
 import re
 import shlex
+import sys
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
-from typing import TextIO
 from urllib.parse import urlsplit
 
 from agent_utilities.runtime.process_io import write_whole
@@ -65,7 +66,10 @@ def _told(upstream: UpstreamConfig) -> Iterator[str]:
             values = {name: value.get_secret_value() for name, value in upstream.env.items()}
             yield f"with     {', '.join(_variable(name, value) for name, value in values.items())}"
         if upstream.env_file is not None:
-            changing = [_variable(*each) for each in _of_file(upstream.env_file) if _changes_what_is_run(each[0])]
+            changing: list[str] = []
+            with suppress(ConfigError):
+                of_file = read_env_file(Path(upstream.env_file)).items()
+                changing = [_variable(*each) for each in of_file if _changes_what_is_run(each[0])]
             yield f"with     {', '.join([f'the variables of {upstream.env_file}', *changing])}"
     else:
         url = upstream.url.get_secret_value()
@@ -81,13 +85,6 @@ def _told(upstream: UpstreamConfig) -> Iterator[str]:
             yield f"hand on  its callers' {', '.join(upstream.forward_headers)}"
     if upstream.forward_meta:
         yield f"hand on  its callers' _meta {', '.join(upstream.forward_meta)}"
-
-
-def _of_file(env_file: str) -> Iterable[tuple[str, str]]:
-    try:
-        return read_env_file(Path(env_file)).items()
-    except ConfigError:
-        return ()
 
 
 def _variable(name: str, value: str) -> str:
@@ -157,19 +154,12 @@ def _record(found: Found, config: GatewayConfig, state_folder: Path) -> tuple[Pa
 
 
 def agreed_or_refuse(
-    found: Found,
-    config: GatewayConfig,
-    *,
-    state_folder: Path,
-    environ: Mapping[str, str],
-    yes: bool,
-    stdin: TextIO,
-    stdout: TextIO,
+    found: Found, config: GatewayConfig, state_folder: Path, environ: Mapping[str, str], *, yes: bool
 ) -> None:
     """Return where a found file's servers may be started: it is the user's own, or the user has agreed, or does now.
 
-    What was read of it, and nothing newer, is what the user agrees to. They are asked only where both streams are a
-    terminal; `stdout` must not be the one that carries the protocol.
+    What was read of it, and nothing newer, is what the user agrees to. They are asked only where stdin and stderr are
+    a terminal: stdout may carry the protocol.
 
     Raises:
         ConfigError: the user has not agreed, can't be asked, or the file has changed since it was read.
@@ -177,7 +167,7 @@ def agreed_or_refuse(
     if is_agreed(found, config, state_folder):
         return
     if not yes:
-        if not (stdin.isatty() and stdout.isatty()):
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
             refuse("a config that was found in this folder starts nothing until you agree to it", found.path, _HOW)
         content = read_bytes(found.path)
         if config.digests.get(str(found.path)) != digest(content):
@@ -186,8 +176,9 @@ def agreed_or_refuse(
         asked = question(found.path, content, environ, started)
         if len(asked) > _LONGEST_QUESTION:
             refuse("too long to be asked about", found.path, "read it, and name it on the command line")
-        stdout.write(f"{asked}\nStart them, now and later, until the file changes? [y/N] ")
-        stdout.flush()
-        if stdin.readline().strip().casefold() not in ("y", "yes"):
+        print(
+            f"{asked}\nStart them, now and later, until the file changes? [y/N] ", end="", file=sys.stderr, flush=True
+        )
+        if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
             refuse("not agreed to, so nothing was started", found.path, _HOW)
     agree(found, config, state_folder)
