@@ -67,12 +67,11 @@ def read_fields(table: Mapping[str, Any], name: str, channel: FileChannel, setti
         SelectionError: a key is unknown, or a value can't be read.
     """
     place = f"file {name}: "
-    fields = {key: value for key, value in table.items() if field_of(key, channel) is not None}
     profiles: dict[str, Selection] = {}
     others: dict[str, FileSetting] = {}
     for key, value in table.items():
         plain = key.lower().replace("-", "_")
-        if key in fields:
+        if field_of(key, channel) is not None:
             continue
         if plain == PROFILES:
             profiles = dict(_profiles(value, channel, place))
@@ -82,7 +81,7 @@ def read_fields(table: Mapping[str, Any], name: str, channel: FileChannel, setti
             raise SelectionError("given twice", key, f"{place}{key}", "keep one of them")
         elif not isinstance(value, str) or value.strip():
             others[plain] = FileSetting(value, f"{place}{key}")
-    return FileFields(name, channel, _selection(fields, channel, place), profiles, others)
+    return FileFields(name, channel, _selection(table, channel, place), profiles, others)
 
 
 def _profiles(given: object, channel: FileChannel, place: str) -> Iterator[tuple[str, Selection]]:
@@ -116,11 +115,9 @@ def _profile_name(name: str, source: str) -> str:
 
 
 def _selection(table: Mapping[str, Any], channel: FileChannel, place: str) -> Selection:
-    pairs: list[tuple[str, str]] = []
-    for key, value in table.items():
-        row = field_of(key, channel)
-        assert row is not None, "unknown keys are refused before"
-        pairs.append((key, text_of(value, row, f"{place}{key}")))
+    """Return the selection fields in a table, whatever else is in it."""
+    fields = ((key, value, field_of(key, channel)) for key, value in table.items())
+    pairs = [(key, text_of(value, row, f"{place}{key}")) for key, value, row in fields if row is not None]
     return read_pairs(pairs, channel, place=place)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from agent_utilities.selection.model import Channel, FieldName, nearest
+from agent_utilities.selection.model import Channel, nearest
 
 _Role = Literal["tools", "tags", "allow", "deny", "bound", "not", "filler", "read", "only", "readonly"]
 """What a word says: of what, whether to permit or to refuse, `bound` for one of both, `filler` for nothing more."""
@@ -18,11 +18,11 @@ class Meaning(NamedTuple):
     """What a key may mean.
 
     Args:
-        field: the field.
+        field: the name of the field.
         of: the word it says it of, such as `toolsets`; a stem of the field ends with it where there is one.
     """
 
-    field: FieldName
+    field: str
     of: str
 
 
@@ -51,13 +51,6 @@ _OF = {word: word.removesuffix("s") + "s" for word in f"{_WORDS['tools']} {_WORD
 """The plural of each word that says of what: a stem ends with it."""
 _ALONE = frozenset("allow allowed blocked denied deny disabled enabled exclude excluded".split())
 """What a caller would write by itself, meaning tools; of other words alone too many mean something else."""
-
-_FIELDS: dict[tuple[str, str], FieldName] = {
-    ("allow", "tools"): "allow_tools",
-    ("deny", "tools"): "deny_tools",
-    ("allow", "tags"): "allow_tags",
-    ("deny", "tags"): "deny_tags",
-}
 
 _SAYS_OF_WHAT = re.compile("tool|tag|component|readonly")
 _SPLIT = re.compile(r"[^a-z0-9]+")
@@ -97,11 +90,11 @@ def meaning_of(key: str, channel: Channel) -> tuple[Meaning, ...] | None:
     sides = _sides([role for _, role in roles])
     if not of:
         is_alone = is_ours and channel != "env" and len(words) == 1 and words[0] in _ALONE
-        return tuple(Meaning(_FIELDS[side, "tools"], "tools") for side in sides) if is_alone else not_told
+        return tuple(Meaning(f"{side}_tools", "tools") for side in sides) if is_alone else not_told
     if not sides and (not is_ours or len(roles) > 1):
         return ()  # such as `x-mcp-tool-name`
     name, kind = of[-1]
-    return tuple(Meaning(_FIELDS[side, kind], name) for side in sides or ("allow",))
+    return tuple(Meaning(f"{side}_{kind}", name) for side in sides or ("allow",))
 
 
 def _sides(roles: Sequence[_Role]) -> tuple[str, ...]:

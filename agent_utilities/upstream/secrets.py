@@ -29,6 +29,7 @@ _PATH = re.compile(r"(?i)(\.{0,2}/|~|@[\w.-]+/|[a-z]:[\\/]|file:)")
 _SEPARATORS = re.compile(r"[\s;,&=:\"'{}\[\]()<>?|@/\\#]+")
 _WORD_SEPARATORS = re.compile(r"[-_.@+*%~^!$`]+")
 _PLAIN_PART = re.compile(r"[^\W\d_]{0,16}|[a-z]{0,24}|\w{0,4}")
+_IDENTITY = ("name", "uri", "uriTemplate")
 _SHORTEST, _SHORTEST_WORD, _SHORTEST_OF_A_PATH = 5, 6, 16
 
 
@@ -49,7 +50,7 @@ def secrets_of(config: UpstreamConfig) -> tuple[str, ...]:
 
 def without(secrets: Sequence[str], text: str) -> str:
     """Return a text with each secret replaced by `[hidden]`."""
-    return _pattern(secrets).sub(HIDDEN, text) if secrets else text
+    return re.sub("|".join(map(re.escape, secrets)), HIDDEN, text) if secrets else text
 
 
 def without_secrets(snapshot: Snapshot, secrets: Sequence[str]) -> Snapshot:
@@ -63,12 +64,12 @@ def without_secrets(snapshot: Snapshot, secrets: Sequence[str]) -> Snapshot:
     """
     if not secrets:
         return snapshot
-    pattern = _pattern(secrets)
+    pattern = re.compile("|".join(map(re.escape, secrets)))
     content = snapshot.model_dump(mode="json", by_alias=True, exclude_unset=True)
     told: dict[str, Any] = {**content, "problems": list(snapshot.problems)}
     for kind in ("tools", "prompts", "resources", "templates"):
         components = content.get(kind, [])
-        told[kind] = [each for each in components if not any(map(pattern.search, _identity(each)))]
+        told[kind] = [each for each in components if not any(pattern.search(each.get(key, "")) for key in _IDENTITY)]
         if n_left_out := len(components) - len(told[kind]):
             problem = f"{n_left_out} of {kind} left out: a secret of the config stands in its name or address"
             told["problems"].append(problem)
@@ -136,14 +137,6 @@ def _is_told_by(name: str, piece: str) -> bool:
 def _is_plain(piece: str) -> bool:
     """Return whether a piece reads as words, short numbers or a version, such as `us-east-1` or `gpt-4o`."""
     return not ISSUED.search(piece) and all(_PLAIN_PART.fullmatch(part) for part in _WORD_SEPARATORS.split(piece))
-
-
-def _pattern(secrets: Sequence[str]) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, secrets)))
-
-
-def _identity(component: dict[str, Any]) -> list[str]:
-    return [component[key] for key in ("name", "uri", "uriTemplate") if key in component]
 
 
 def _cleaned(value: Any, pattern: re.Pattern[str]) -> Any:
