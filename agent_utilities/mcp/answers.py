@@ -317,12 +317,12 @@ def is_shown(kind: ComponentKind, component: Component, decision: Decision, *, i
     """
     if isinstance(component, OwnTool):
         return True  # a feature's, in no catalog
-    kept = decision.visible_keys if is_foreign else decision.permitted_keys
-    name, version = name_of(kind, component), component.version
-    versions = decision.versions.get(name)
-    if versions is None:
+    kept = decision.visible_places if is_foreign else decision.permitted_places
+    places = decision.catalog.places_by_own_name.get(name_of(kind, component))
+    if places is None:
         return None
-    return all((name, each) in kept for each in ([version] if version in versions else versions))
+    of_version = [i for i in places if decision.catalog.entries[i].version == component.version]
+    return any(i in kept for i in of_version) if of_version else all(i in kept for i in places)
 
 
 # -- one line for a model that called a tool with wrong arguments ------------------------------------------------------

@@ -63,10 +63,19 @@ class Decision:
         return frozenset(self.catalog.entries[i].name for i in self.visible)
 
     @cached_property
+    def permitted_places(self) -> frozenset[int]:
+        """The indexes of the permitted entries."""
+        return frozenset(self.permitted)
+
+    @cached_property
+    def visible_places(self) -> frozenset[int]:
+        """The indexes of the visible entries."""
+        return frozenset(self.visible)
+
+    @cached_property
     def deferred(self) -> tuple[int, ...]:
         """The indexes of the entries that are permitted and not visible, in catalog order."""
-        visible = frozenset(self.visible)
-        return tuple(i for i in self.permitted if i not in visible)
+        return tuple(i for i in self.permitted if i not in self.visible_places)
 
     @cached_property
     def permitted_digest(self) -> str:
@@ -91,28 +100,6 @@ class Decision:
     def refused_by(self, side: Side) -> tuple[int, ...]:
         """Return the indexes of the entries that a side's bounds refuse; one that both refuse is the operator's."""
         return tuple(i for i, rule in enumerate(self.refusals) if rule is not None and rule.setting.side == side)
-
-    @cached_property
-    def versions(self) -> dict[str, frozenset[str | None]]:
-        """The versions that each name in the catalog has."""
-        versions: dict[str, set[str | None]] = {}
-        for entry in self.catalog.entries:
-            versions.setdefault(entry.name, set()).add(entry.version)
-        return {name: frozenset(each) for name, each in versions.items()}
-
-    @cached_property
-    def permitted_keys(self) -> frozenset[tuple[str, str | None]]:
-        """Name and version of each permitted entry."""
-        return self._keys(self.permitted)
-
-    @cached_property
-    def visible_keys(self) -> frozenset[tuple[str, str | None]]:
-        """Name and version of each visible entry."""
-        return self._keys(self.visible)
-
-    def _keys(self, indexes: tuple[int, ...]) -> frozenset[tuple[str, str | None]]:
-        entries = self.catalog.entries
-        return frozenset((entries[i].name, entries[i].version) for i in indexes)
 
     @cached_property
     def open_entries(self) -> tuple[Entry, ...]:
