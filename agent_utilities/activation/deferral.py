@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
+ANY = sys.maxsize
+"""As many as there are."""
 AUTO_OVER = 50
 """More permitted tools than this are deferred where nobody says how many."""
 N_ENTRY_TOOLS = 2
@@ -67,14 +70,12 @@ class Deferral:
             return False
         return n_permitted > (self.over if self.max_tools is None else min(self.over, self.max_tools))
 
-    def room(self, n_pins: int) -> int | None:
-        """Return how many tools a list has room for beside entry tools and pins; None for any number."""
-        return None if self.max_tools is None else max(0, self.max_tools - N_ENTRY_TOOLS - n_pins)
+    def room(self, n_pins: int) -> int:
+        """Return how many tools a list has room for beside entry tools and pins."""
+        return ANY if self.max_tools is None else max(0, self.max_tools - N_ENTRY_TOOLS - n_pins)
 
-    def room_to_attach(self, room: int | None) -> int | None:
-        """Return how much of a list's room turns may fill, so that search still has some; None for any number."""
-        if room is None:
-            return None
+    def room_to_attach(self, room: int) -> int:
+        """Return how much of a list's room turns may fill, so that search still has some."""
         return room - min(self.max_active or room, (room + 1) // 2)
 
 
@@ -138,7 +139,7 @@ def touch(active: Active, name: str) -> Active:
     return replace(active, loaded=(*_without(active.loaded, (name,)), name))
 
 
-def load(active: Active, names: Iterable[str], deferral: Deferral, room: int | None = None) -> Change:
+def load(active: Active, names: Iterable[str], deferral: Deferral, room: int = ANY) -> Change:
     """Make tools visible that a search found, a load named or a call used; the least recently used go out for them."""
     attached = active.attached
     most = _most_loaded(deferral, len(attached), room)
@@ -146,7 +147,7 @@ def load(active: Active, names: Iterable[str], deferral: Deferral, room: int | N
     # The best is used last, so that it stays the longest.
     loaded = (*_without(active.loaded, taken), *reversed(taken))
     grown = replace(active, names=tuple(dict.fromkeys(active.names + taken)), loaded=loaded)
-    return _change(active, _cut(grown, None, most))
+    return _change(active, _cut(grown, ANY, most))
 
 
 def is_frozen(active: Active, deferral: Deferral) -> bool:
@@ -167,16 +168,15 @@ def n_to_attach(active: Active, deferral: Deferral, top_k: int | None = None) ->
     return most if top_k is None else min(most, top_k)
 
 
-def turn(active: Active, query: str, names: Sequence[str], deferral: Deferral, room: int | None = None) -> Change:
+def turn(active: Active, query: str, names: Sequence[str], deferral: Deferral, room: int = ANY) -> Change:
     """Attach what answers a turn's words; nothing where the words are the last turn's, or the set is frozen.
 
     Where a list has no room for both, what was loaded goes out for it, the least recently used first.
     """
     if not is_new_turn(active, query, deferral):
         return Change(active)
-    taken = _without(dict.fromkeys(names), attached := active.attached)
-    if (most := deferral.room_to_attach(room)) is not None:
-        taken = taken[: max(0, most - len(attached))]
+    attached = active.attached
+    taken = _without(dict.fromkeys(names), attached)[: max(0, deferral.room_to_attach(room) - len(attached))]
     # What was loaded already stays where it is, and may not be evicted from now on.
     grown = Active(
         names=tuple(dict.fromkeys(active.names + taken)),
@@ -184,28 +184,26 @@ def turn(active: Active, query: str, names: Sequence[str], deferral: Deferral, r
         n_turns=active.n_turns + 1,
         words=digest_of_words(query),
     )
-    return _change(active, _cut(grown, None, _most_loaded(deferral, len(attached) + len(taken), room)))
+    return _change(active, _cut(grown, ANY, _most_loaded(deferral, len(attached) + len(taken), room)))
 
 
-def fitting(active: Active, room: int | None, max_active: int = 0) -> tuple[str, ...]:
+def fitting(active: Active, room: int, max_active: int = 0) -> tuple[str, ...]:
     """Return the names that a list may show, in the order they came.
 
     A caller who brings a set may bring more than was ever handed out. Of what is loaded the most recently used are
     shown; of what turns attached the last go first.
     """
-    most = len(active.names) if room is None else room
-    n_loaded = min(len(active.loaded), most, max_active or most)
-    return _cut(active, most - n_loaded, n_loaded).names
+    n_loaded = min(len(active.loaded), room, max_active or room)
+    return _cut(active, room - n_loaded, n_loaded).names
 
 
-def bounded(active: Active, deferral: Deferral, room: int | None = None) -> Active:
+def bounded(active: Active, deferral: Deferral, room: int = ANY) -> Active:
     """Return what of a set that a caller brought may be: no more than turns and loads could have made of it.
 
     The first that turns attached stay, and the most recently used of what was loaded.
     """
-    most = deferral.initial_k + deferral.search_k * max(0, deferral.search_turns - 1)
-    if (room_to_attach := deferral.room_to_attach(room)) is not None:
-        most = min(most, room_to_attach)
+    made = deferral.initial_k + deferral.search_k * max(0, deferral.search_turns - 1)
+    most = min(made, deferral.room_to_attach(room))
     return _cut(active, most, _most_loaded(deferral, min(most, len(active.attached)), room))
 
 
@@ -213,9 +211,9 @@ def _change(before: Active, active: Active) -> Change:
     return Change(active, _without(active.names, before.names), _without(before.names, active.names))
 
 
-def _cut(active: Active, n_attached: int | None, n_loaded: int | None) -> Active:
-    """Return the first of what turns attached, and the most recently used of what was loaded; None for all."""
-    loaded = active.loaded if n_loaded is None else active.loaded[max(0, len(active.loaded) - n_loaded) :]
+def _cut(active: Active, n_attached: int, n_loaded: int) -> Active:
+    """Return the first of what turns attached, and the most recently used of what was loaded."""
+    loaded = active.loaded[max(0, len(active.loaded) - n_loaded) :]
     kept = frozenset((*active.attached[:n_attached], *loaded))
     if len(kept) == len(active.names):
         return active
@@ -228,9 +226,5 @@ def _without(names: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in gone)
 
 
-def _most_loaded(deferral: Deferral, n_attached: int, room: int | None) -> int | None:
-    most = deferral.max_active or None
-    if room is None:
-        return most
-    free = max(0, room - n_attached)
-    return free if most is None else min(most, free)
+def _most_loaded(deferral: Deferral, n_attached: int, room: int) -> int:
+    return min(deferral.max_active or ANY, max(0, room - n_attached))

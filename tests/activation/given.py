@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from agent_utilities.activation.deferral import NOTHING_ACTIVE, Active, Change, Deferral, load, touch, turn, within
+from agent_utilities.activation.deferral import ANY, NOTHING_ACTIVE, Active, Change, Deferral, load, touch, turn, within
 
 TOOLS = tuple("abcdefghijkl")
 tools = st.sampled_from(TOOLS)
 names = st.lists(tools, max_size=6).map(tuple)
-rooms = st.none() | st.integers(0, 8)
+rooms = st.just(ANY) | st.integers(0, 8)
 deferrals = st.builds(
     Deferral,
     over=st.just(0),
@@ -29,7 +29,7 @@ class Step:
     names: tuple[str, ...]
     words: str = ""
 
-    def taken(self, active: Active, deferral: Deferral, room: int | None) -> Change:
+    def taken(self, active: Active, deferral: Deferral, room: int) -> Change:
         """Return what comes of it."""
         match self.kind:
             case "turn":
@@ -48,7 +48,7 @@ steps = st.builds(
 )
 
 
-def after(given: Sequence[Step], deferral: Deferral, room: int | None) -> Active:
+def after(given: Sequence[Step], deferral: Deferral, room: int) -> Active:
     """Return the set that some steps come to."""
     active = NOTHING_ACTIVE
     for step in given:

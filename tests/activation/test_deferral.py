@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.activation.deferral import (
+    ANY,
     NOTHING_ACTIVE,
     Active,
     Deferral,
@@ -33,7 +34,7 @@ histories = st.lists(steps, max_size=8)
 class TestEveryStep:
     @given(histories, steps, deferrals, rooms)
     def test_adds_at_the_end_and_moves_nothing_that_stays(
-        self, past: list[Step], step: Step, deferral: Deferral, room: int | None
+        self, past: list[Step], step: Step, deferral: Deferral, room: int
     ):
         before = after(past, deferral, room)
         change = step.taken(before, deferral, room)
@@ -41,25 +42,21 @@ class TestEveryStep:
         assert change.active.names == stay + change.added
 
     @given(histories, steps, deferrals, rooms)
-    def test_tells_exactly_what_came_and_what_went(
-        self, past: list[Step], step: Step, deferral: Deferral, room: int | None
-    ):
+    def test_tells_exactly_what_came_and_what_went(self, past: list[Step], step: Step, deferral: Deferral, room: int):
         before = after(past, deferral, room)
         change = step.taken(before, deferral, room)
         kept, now = set(before.names), set(change.active.names)
         assert (set(change.added), set(change.evicted)) == (now - kept, kept - now)
 
     @given(histories, deferrals, rooms)
-    def test_names_each_tool_once_and_the_loaded_ones_among_all(
-        self, past: list[Step], deferral: Deferral, room: int | None
-    ):
+    def test_names_each_tool_once_and_the_loaded_ones_among_all(self, past: list[Step], deferral: Deferral, room: int):
         active = after(past, deferral, room)
         assert len(active.names) == len(set(active.names))
         assert len(active.loaded) == len(set(active.loaded))
         assert sorted((*active.attached, *active.loaded)) == sorted(active.names)
 
     @given(histories, deferrals, rooms)
-    def test_keeps_no_more_loaded_than_the_cap(self, past: list[Step], deferral: Deferral, room: int | None):
+    def test_keeps_no_more_loaded_than_the_cap(self, past: list[Step], deferral: Deferral, room: int):
         active = after(past, deferral, room)
         assert not deferral.max_active or len(active.loaded) <= deferral.max_active
 
@@ -69,16 +66,14 @@ class TestEveryStep:
 
     @given(histories, steps, deferrals, rooms)
     def test_leaves_what_a_turn_attached_out_of_what_is_ever_evicted(
-        self, past: list[Step], step: Step, deferral: Deferral, room: int | None
+        self, past: list[Step], step: Step, deferral: Deferral, room: int
     ):
         before = after(past, deferral, room)
         change = step.taken(before, deferral, room)
         assert step.kind == "deny" or set(before.attached) <= set(change.active.attached)
 
     @given(histories, steps, deferrals, rooms)
-    def test_evicts_the_least_recently_used_first(
-        self, past: list[Step], step: Step, deferral: Deferral, room: int | None
-    ):
+    def test_evicts_the_least_recently_used_first(self, past: list[Step], step: Step, deferral: Deferral, room: int):
         before = after(past, deferral, room)
         change = step.taken(before, deferral, room)
         unused = [name for name in before.loaded if name not in step.names]
@@ -86,13 +81,11 @@ class TestEveryStep:
         assert step.kind == "deny" or gone == unused[: len(gone)]
 
     @given(histories, deferrals, rooms)
-    def test_is_the_same_for_the_same_inputs(self, past: list[Step], deferral: Deferral, room: int | None):
+    def test_is_the_same_for_the_same_inputs(self, past: list[Step], deferral: Deferral, room: int):
         assert after(past, deferral, room) == after(past, deferral, room)
 
     @given(histories, deferrals, rooms)
-    def test_loads_no_more_of_turns_once_the_set_is_frozen(
-        self, past: list[Step], deferral: Deferral, room: int | None
-    ):
+    def test_loads_no_more_of_turns_once_the_set_is_frozen(self, past: list[Step], deferral: Deferral, room: int):
         active = after(past, deferral, room)
         assert active.n_turns <= deferral.search_turns
         if is_frozen(active, deferral):
@@ -129,7 +122,7 @@ class TestLoad:
 
     @given(histories, deferrals, rooms, st.data())
     def test_of_what_is_loaded_only_changes_how_recently_it_was_used(
-        self, past: list[Step], deferral: Deferral, room: int | None, data: st.DataObject
+        self, past: list[Step], deferral: Deferral, room: int, data: st.DataObject
     ):
         before = after(past, deferral, room)
         wanted = data.draw(st.lists(st.sampled_from(before.loaded), unique=True) if before.loaded else st.just([]))
@@ -138,12 +131,12 @@ class TestLoad:
         assert change.active.loaded[len(before.loaded) - len(wanted) :] == tuple(reversed(wanted))
 
     @given(histories, names, rooms)
-    def test_of_more_than_fit_keeps_the_first(self, past: list[Step], wanted: tuple[str, ...], room: int | None):
+    def test_of_more_than_fit_keeps_the_first(self, past: list[Step], wanted: tuple[str, ...], room: int):
         deferral = Deferral(over=0, max_active=2)
         before = after(past, deferral, room)
         news = [name for name in dict.fromkeys(wanted) if name not in before.attached]
         loaded = load(before, wanted, deferral, room).active.loaded
-        n_kept = 2 if room is None else min(2, room - len(before.attached))
+        n_kept = min(2, room - len(before.attached))
         assert set(news[:n_kept]) <= set(loaded)
         assert set(news[n_kept:]).isdisjoint(set(loaded) - set(before.loaded))
 
@@ -180,7 +173,7 @@ class TestTouch:
 class TestTurn:
     @given(histories, names, deferrals, rooms)
     def test_with_the_same_words_changes_nothing(
-        self, past: list[Step], wanted: tuple[str, ...], deferral: Deferral, room: int | None
+        self, past: list[Step], wanted: tuple[str, ...], deferral: Deferral, room: int
     ):
         once = turn(after(past, deferral, room), "words", ["a", "b"], deferral, room).active
         assert turn(once, "words", wanted, deferral, room).active is once or is_frozen(once, deferral)
@@ -190,7 +183,7 @@ class TestTurn:
     def test_attaches_all_that_it_is_given_where_there_is_room(
         self, past: list[Step], wanted: tuple[str, ...], deferral: Deferral
     ):
-        before = after(past, deferral, None)
+        before = after(past, deferral, ANY)
         now = turn(before, "new words", wanted, deferral).active
         assert is_frozen(before, deferral) or set(wanted) <= set(now.attached)
 
@@ -239,44 +232,44 @@ class TestWithin:
 
 class TestBounded:
     @given(any_actives(), deferrals, rooms)
-    def test_is_no_more_than_steps_could_make_of_a_set(self, active: Active, deferral: Deferral, room: int | None):
+    def test_is_no_more_than_steps_could_make_of_a_set(self, active: Active, deferral: Deferral, room: int):
         brought = bounded(active, deferral, room)
         assert brought.names == tuple(name for name in active.names if name in brought.names)
         assert brought.loaded == active.loaded[len(active.loaded) - len(brought.loaded) :]
         assert brought.attached == active.attached[: len(brought.attached)]
         assert not deferral.max_active or len(brought.loaded) <= deferral.max_active
-        assert room is None or len(brought.names) <= room
+        assert len(brought.names) <= room
 
     def test_holds_what_all_turns_may_attach_and_no_more(self):
         deferral = Deferral(over=0, initial_k=3, search_k=2, search_turns=3)
         assert bounded(Active(TOOLS), deferral).names == TOOLS[:7]
 
     @given(histories, deferrals, rooms)
-    def test_leaves_a_set_that_steps_came_to_as_it_was(self, past: list[Step], deferral: Deferral, room: int | None):
+    def test_leaves_a_set_that_steps_came_to_as_it_was(self, past: list[Step], deferral: Deferral, room: int):
         active = after(past, deferral, room)
         assert bounded(active, deferral, room) == active
 
 
 class TestFitting:
     @given(any_actives(), rooms, st.integers(0, 4))
-    def test_keeps_order_room_and_cap(self, active: Active, room: int | None, max_active: int):
+    def test_keeps_order_room_and_cap(self, active: Active, room: int, max_active: int):
         shown = fitting(active, room, max_active)
         n_loaded = sum(name in active.loaded for name in shown)
         assert shown == tuple(name for name in active.names if name in shown)
-        assert room is None or len(shown) <= room
+        assert len(shown) <= room
         assert not max_active or n_loaded <= max_active
 
     @given(any_actives(), rooms, st.integers(0, 4))
-    def test_leaves_out_no_more_than_it_must(self, active: Active, room: int | None, max_active: int):
+    def test_leaves_out_no_more_than_it_must(self, active: Active, room: int, max_active: int):
         n_loaded = min(len(active.loaded), max_active or len(active.loaded))
         most = n_loaded + len(active.attached)
-        assert len(fitting(active, room, max_active)) == min(most, most if room is None else room)
+        assert len(fitting(active, room, max_active)) == min(most, room)
 
     def test_keeps_the_most_recently_used_and_then_what_was_attached_first(self):
         active = Active(("a", "b", "c", "d", "e"), ("c", "a", "e"))
         assert fitting(active, 3, 2) == ("a", "b", "e")
 
     @given(histories, deferrals, rooms)
-    def test_shows_all_of_a_set_that_steps_came_to(self, past: list[Step], deferral: Deferral, room: int | None):
+    def test_shows_all_of_a_set_that_steps_came_to(self, past: list[Step], deferral: Deferral, room: int):
         active = after(past, deferral, room)
         assert fitting(active, room, deferral.max_active) == active.names
