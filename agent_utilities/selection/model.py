@@ -27,10 +27,10 @@ CHANNELS: tuple[Channel, ...] = (*OPERATOR_CHANNELS, *CALLER_CHANNELS)
 WRITTEN: tuple[Channel, ...] = (*OPERATOR_CHANNELS, "query", "header", "meta")
 """Those that somebody writes in."""
 
-SIDES: dict[Channel, Side] = {
-    **dict.fromkeys(OPERATOR_CHANNELS, "operator"),
-    **dict.fromkeys(CALLER_CHANNELS, "caller"),
-}
+
+def side_of(channel: Channel) -> Side:
+    """Return whose settings a channel has."""
+    return "operator" if channel in OPERATOR_CHANNELS else "caller"
 
 
 def fold(name: str) -> str:

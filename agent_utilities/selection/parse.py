@@ -12,7 +12,7 @@ from agent_utilities.activation.deferral import AUTO, OFF, ON, Active, Threshold
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.channels import FIELDS, META_KEY, Field, ValueKind, field_of, given_elsewhere, near_miss
 from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import NOTHING, SIDES, Channel, NameSet, Selection, Setting, Value, fold
+from agent_utilities.selection.model import NOTHING, Channel, NameSet, Selection, Setting, Value, fold, side_of
 
 _FLAGS = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off"), False)}
 MAX_PROFILE_NAME = 64
@@ -317,7 +317,7 @@ def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str =
         if n_bytes > MAX_BYTES:
             raise SelectionError("too long", value, source, f"give at most {MAX_BYTES} bytes in one channel")
         if (read := read_value(value, field, key, source)) is not None:
-            settings.append(Selection((((field.name, channel), Setting(read, (source,), SIDES[channel])),)))
+            settings.append(Selection((((field.name, channel), Setting(read, (source,), side_of(channel))),)))
     merged = merge(*settings)
     for (name, _), setting in merged.slots:
         if isinstance(setting.value, NameSet):

@@ -98,7 +98,7 @@ def read_config(files: Sequence[Path], environ: Mapping[str, str], *, folder: Pa
     if errors and not digests:
         raise errors[0]
     return GatewayConfig(
-        upstreams=_taken(upstreams),
+        upstreams=tuple(filter(None, upstreams.values())),
         problems=tuple(problems),
         notices=tuple(notices),
         files=tuple(digests),
@@ -116,17 +116,15 @@ def read_servers(told: Mapping[str, Any], environ: Mapping[str, str]) -> Gateway
         ConfigError: it can't be read as a config file's.
     """
     servers, reader = _read_file(Path("mcp.json"), told, environ, Path.cwd())
-    return GatewayConfig(upstreams=_taken(servers), problems=tuple(reader.problems), notices=tuple(reader.notices))
+    return GatewayConfig(
+        upstreams=tuple(filter(None, servers.values())), problems=tuple(reader.problems), notices=tuple(reader.notices)
+    )
 
 
 def read_unfilled(path: Path, content: bytes, environ: Mapping[str, str]) -> tuple[UpstreamConfig, ...]:
     """Return a file's servers with every value of the environment left a reference, for a person to see."""
     servers, _ = _read_file(path, parsed(content, path), environ, Path.cwd(), [path], keeps_references=True)
-    return _taken(servers)
-
-
-def _taken(servers: Mapping[str, UpstreamConfig | None]) -> tuple[UpstreamConfig, ...]:
-    return tuple(upstream for upstream in servers.values() if upstream is not None)
+    return tuple(filter(None, servers.values()))
 
 
 def digest(content: bytes) -> str:

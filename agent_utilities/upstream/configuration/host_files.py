@@ -24,12 +24,6 @@ _CONTAINERS = ("mcpServers", "servers", "mcp_servers", "context_servers")
 _IN_SECONDS = ("cline_mcp_settings.json", "mcp_settings.json", ".roo/mcp.json", ".kilocode/mcp.json")
 
 
-def _project_folder(path: Path) -> Path:
-    """Return the folder of a file's project, which relative paths and `${workspaceFolder}` are of."""
-    folder = path.parent
-    return next((part.parent for part in (folder, folder.parent) if part.name in _OF_A_PROJECT), folder)
-
-
 def reading_of(
     path: Path, told: Mapping[str, Any], environ: Mapping[str, str], folder: Path, *, keeps_references: bool = False
 ) -> Reading:
@@ -41,7 +35,8 @@ def reading_of(
     absolute, home = Path(os.path.abspath(path)), user_home(environ)
     in_folder = f"{absolute.parent.name}/{absolute.name}"
     is_of_host = absolute in user_files(home, environ).values()
-    base = home if is_of_host else _project_folder(absolute)
+    project = next((each.parent for each in absolute.parents[:2] if each.name in _OF_A_PROJECT), absolute.parent)
+    base = home if is_of_host else project
     asked = told.get("inputs")
     inputs = [each for each in asked if isinstance(each, dict)] if isinstance(asked, list) else []
     return Reading(
@@ -99,7 +94,7 @@ def settings_folder(home: Path, environ: Mapping[str, str], platform: str = sys.
     return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
 
 
-def containers(told: Mapping[str, Any], folder: Path | None = None) -> Iterator[tuple[str, object]]:
+def containers(told: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, object]]:
     """Yield where a file has servers, and what stands there: `mcpServers`, `servers`, or the file itself."""
     found = [(key, told[key]) for key in _CONTAINERS if key in told]
     if isinstance(mcp := told.get("mcp"), dict) and "servers" in mcp:  # VS Code's settings.json
@@ -107,8 +102,7 @@ def containers(told: Mapping[str, Any], folder: Path | None = None) -> Iterator[
     if not found and any(isinstance(value, dict) and {"command", "url"} & set(value) for value in told.values()):
         found.append(("", told))
     yield from found
-    projects = told.get("projects")
-    if folder is not None and isinstance(projects, dict) and isinstance(project := projects.get(str(folder)), dict):
+    if isinstance(projects := told.get("projects"), dict) and isinstance(project := projects.get(str(folder)), dict):
         if isinstance(project.get("mcpServers"), dict):
             yield f"projects[{shown(repr(str(folder)), 1000)}].mcpServers", project["mcpServers"]
 

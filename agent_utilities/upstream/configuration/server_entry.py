@@ -75,7 +75,9 @@ class Reader:
                 field, *inside = map(str, each["loc"])
                 field = "auth" if field == "oauth" else field
                 written = written_as.get(field, field)
-                what = _told(each["input"] if inside else entry[written], inside, is_secret=_is_secret(written))
+                key = BY_SPELLING.get(fold(written))
+                is_secret = key is None or key.is_secret
+                what = _told(each["input"] if inside else entry[written], inside, is_secret=is_secret)
                 self._problem(f"{source}.{written}", what, _hint(field))
         return None
 
@@ -164,11 +166,6 @@ def _told(value: object, inside: Sequence[str] = (), *, is_secret: bool) -> str:
 
 def _hint(field: str) -> str:
     return f"write {EXPECTED.get(field, 'a number above 0, a week at most')}"
-
-
-def _is_secret(name: str) -> bool:
-    key = BY_SPELLING.get(fold(name))
-    return key is None or key.is_secret
 
 
 def _transport(given: Mapping[str, Any]) -> Transport | None:
