@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from agent_utilities.activation.deferral import ANY, Active, Change, Deferral, bounded, load, n_to_attach, turn, within
+from agent_utilities.activation.deferral import Active, Change, Deferral, bounded, load, n_to_attach, turn, within
 from agent_utilities.visibility.curation import Preferences, pinned
 from agent_utilities.visibility.decision import Decision
 
@@ -64,7 +64,7 @@ class Permitted:
     @cached_property
     def room(self) -> int:
         """The most names that may be active."""
-        return ANY if self.deferral.max_tools is None else self.deferral.room(len(self.pinned))
+        return self.deferral.room(len(self.pinned))
 
     def best(self, answering: Iterable[str], limit: int) -> list[str]:
         """Return the best of the names that answer a query and may be attached, in catalog order.
