@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from operator import attrgetter
@@ -24,6 +25,7 @@ from agent_utilities.ranking.arrays import Vectors, np, unit_vectors
 if TYPE_CHECKING:
     from agent_utilities.ranking.vector_store import VectorStore
 
+logger = logging.getLogger(__name__)
 
 TextRole = Literal["document", "query", "request"]
 """Some models read what is searched otherwise than what it is searched for. A request is a query that somebody waits
@@ -57,7 +59,8 @@ class Provider(Protocol):
 class Embedder:
     """A provider whose answers are checked, made unit length and kept.
 
-    All in a server that embed share one: a request that is ranked and routed is embedded once.
+    All in a server that embed share one: a request that is ranked and routed is embedded once. All its vectors have as
+    many dimensions as the first ones. That it can't embed it logs once, and again only after it could.
 
     Args:
         open_provider: makes the provider on first use, in the thread that asks; asked again the next time where it
@@ -71,6 +74,8 @@ class Embedder:
         self._opening = threading.Lock()
         self._store = store
         self._lock = threading.Lock()
+        self._n_dimensions: int | None = None
+        self._has_failed = False
         self._requests = LRUCache[bytes, Vectors](_REQUESTS_BYTES, lambda vectors: _ENTRY_BYTES + vectors.nbytes)
 
     @property
@@ -91,18 +96,17 @@ class Embedder:
         Raises:
             RankerError: the provider can't, or answers nonsense.
         """
-        distinct = list(dict.fromkeys(texts))
-        known = self._store.get(self.provider.name, role, distinct) if self._store else {}
-        missing = [text for text in distinct if text not in known]
-        if missing:
-            new = dict(zip(missing, self._checked(self.provider.embed(missing, role), missing), strict=True))
-            if self._store:
-                self._store.put(self.provider.name, role, new)
-            known.update(new)
-        shapes = {vector.shape for vector in known.values()}
-        if len(shapes) > 1:
-            raise RankerError(f"{self.provider.name!r} gives vectors of several dimensions: {sorted(shapes)}")
-        return np.stack([known[text] for text in texts])
+        with self._logging_failure():
+            distinct = list(dict.fromkeys(texts))
+            known = self._store.get(self.provider.name, role, distinct) if self._store else {}
+            self._check_dimensions(known.values())
+            missing = [text for text in distinct if text not in known]
+            if missing:
+                new = dict(zip(missing, self._embedded(missing, role), strict=True))
+                if self._store:
+                    self._store.put(self.provider.name, role, new)
+                known.update(new)
+            return np.stack([known[text] for text in texts])
 
     @cachedmethod(attrgetter("_requests"), lambda self, texts: _hash_of(texts), attrgetter("_lock"))
     def embed_request(self, texts: Sequence[str]) -> Vectors:
@@ -114,46 +118,40 @@ class Embedder:
         Raises:
             RankerError: as for `embed`.
         """
-        return self._checked(self.provider.embed(texts, "request"), texts)
+        with self._logging_failure():
+            return self._embedded(texts, "request")
 
-    def _checked(self, given: Vectors, texts: Sequence[str]) -> Vectors:
-        vectors = np.asarray(given, dtype=np.float32)
+    def _embedded(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        vectors = np.asarray(self.provider.embed(texts, role), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts) or vectors.shape[1] == 0:
             raise RankerError(f"{self.provider.name!r} gives {vectors.shape} for {len(texts)} texts")
         if not np.isfinite(np.linalg.norm(vectors, axis=1)).all():
             raise RankerError(f"{self.provider.name!r} gives vectors that are not finite")
+        self._check_dimensions(vectors)
         return unit_vectors(vectors)
+
+    def _check_dimensions(self, vectors: Iterable[Vectors]) -> None:
+        """Refuse vectors of other dimensions than those before; of the first ones it is noted how many they have."""
+        for n_dimensions in set(map(len, vectors)):
+            self._n_dimensions = self._n_dimensions or n_dimensions
+            if n_dimensions != self._n_dimensions:
+                cause = f"{self.provider.name!r} gives {n_dimensions} dimensions instead of {self._n_dimensions}"
+                raise RankerError(cause)
+
+    @contextmanager
+    def _logging_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except RankerError as error:
+            if not self._has_failed:
+                logger.warning("ranked by words alone: %s", error)
+            self._has_failed = True
+            raise
+        self._has_failed = False
 
 
 def _hash_of(texts: Sequence[str]) -> bytes:
     return blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=20).digest()
-
-
-logger = logging.getLogger(__name__)
-
-
-class FallbackNotice:
-    """Says once that vectors can't be had, and again only after they could be.
-
-    Args:
-        what: what is done in their place.
-    """
-
-    def __init__(self, what: str = "ranked by words alone") -> None:
-        self._what = what
-        self._is_said = False
-
-    def failed(self, cause: str) -> str:
-        """Log a failure that is news, and return it as the cause of a plainer ranking."""
-        text = f"{self._what}: {cause}"
-        if not self._is_said:
-            logger.warning("%s", text)
-        self._is_said = True
-        return text
-
-    def worked(self) -> None:
-        """Note that vectors can be had."""
-        self._is_said = False
 
 
 ASPECT_WEIGHTS: Mapping[str, float] = {"whole": 0.4, "first_sentence": 0.4, "name": 0.2}

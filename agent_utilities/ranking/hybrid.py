@@ -13,7 +13,6 @@ from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np
 from agent_utilities.ranking.base import Index, Ranking, least_claimed, raise_best, views_of
 from agent_utilities.ranking.embedding import (
     Embedder,
-    FallbackNotice,
     Provider,
     document_vectors,
     read_request,
@@ -27,6 +26,7 @@ from agent_utilities.ranking.traits import LOSS, kinds_of_tools, of_another_kind
 if TYPE_CHECKING:
     from agent_utilities.ranking.vector_store import VectorStore
 
+BY_WORDS = "ranked by words alone"
 LEXICAL_WEIGHT = 0.095
 """Of a BM25 score over the greatest idf, beside a cosine: about .3 to .7 where both are spread over the same range."""
 N_WHOLE_PARTS = 4
@@ -49,7 +49,7 @@ def _with_best_part(by_text: Vectors) -> Scores:
 
 
 class HybridRanker:
-    """Ranks by words and by meaning; one that can't embed ranks by words and says so once.
+    """Ranks by words and by meaning; where nothing can be embedded it ranks by words.
 
     Args:
         open_provider: makes the provider, on first use and in the thread that indexes.
@@ -68,8 +68,6 @@ class HybridRanker:
         self._lexical_weight = lexical_weight
         self._lexical = LexicalRanker()
         self._vector_by_document: dict[ToolDocument, NDArray[np.float32]] = {}
-        self._notice = FallbackNotice()
-        self._learning_notice = FallbackNotice("past requests are learned by words alone")
 
     def index(self, documents: Sequence[ToolDocument]) -> Index:
         """Return a hybrid index, or the lexical one with the cause where vectors can't be had.
@@ -80,10 +78,9 @@ class HybridRanker:
             return self._lexical.index(documents)
         try:
             unanswerable = self.embedder.embed(UNANSWERABLE, "query")
-            vectors = self._distinct_vectors(documents, unanswerable.shape[1])
+            vectors = self._distinct_vectors(documents)
         except RankerError as error:
-            return self._lexical.index(documents, self._notice.failed(str(error)))
-        self._notice.worked()
+            return self._lexical.index(documents, f"{BY_WORDS}: {error}")
         row_of = {document: row for row, document in enumerate(dict.fromkeys(documents))}
         rows = np.array([row_of[document] for document in documents], dtype=np.intp)
         answerability = Answerability.of(vectors, rows, unanswerable)
@@ -93,24 +90,19 @@ class HybridRanker:
             kinds_of_tools(documents),
             self.embedder,
             self._lexical_weight,
-            self._notice,
-            self._learning_notice,
         )
 
-    def _distinct_vectors(self, documents: Sequence[ToolDocument], n_dimensions: int) -> Vectors:
+    def _distinct_vectors(self, documents: Sequence[ToolDocument]) -> Vectors:
         """Return a vector for each different document, in order of their first place.
 
         Raises:
-            RankerError: the provider can't, or there are vectors of other dimensions than it gives now.
+            RankerError: the provider can't.
         """
         distinct = list(dict.fromkeys(documents))
         known = dict(self._vector_by_document)
         new = [document for document in distinct if document not in known]
         if new:
             known.update(zip(new, document_vectors(self.embedder, new), strict=True))
-        if any(vector.shape != (n_dimensions,) for vector in known.values()):
-            self._vector_by_document = {}
-            raise RankerError("the model's vectors have other dimensions than before; all are made anew the next time")
         self._vector_by_document = {document: known[document] for document in distinct}
         return np.stack(list(self._vector_by_document.values()))
 
@@ -125,8 +117,6 @@ class HybridIndex:
         kinds: (n_tools,) of what each of its tools does.
         embedder: what embeds requests.
         lexical_weight: what words count beside vectors; 0 for nothing.
-        notice: where failures are said.
-        learning_notice: where those of learning are.
         learned: what was asked of its tools before; None where nothing was learned.
         cause: empty, as nothing is missing.
     """
@@ -136,8 +126,6 @@ class HybridIndex:
     kinds: NDArray[np.uint8]
     embedder: Embedder
     lexical_weight: float
-    notice: FallbackNotice
-    learning_notice: FallbackNotice
     learned: PastVectors | None = None
     cause: str = ""
 
@@ -153,11 +141,10 @@ class HybridIndex:
             return Ranking()
         try:
             texts = read_request(query, lexical.evidence)
-            vectors = texts.vectors(self._embed(texts.to_embed))
+            vectors = texts.vectors(self.embedder.embed_request(texts.to_embed))
         except RankerError as error:
             by_words = self.lexical.rank(query, permitted=permitted, limit=limit)
-            return replace(by_words, cause=self.notice.failed(str(error)))
-        self.notice.worked()
+            return replace(by_words, cause=f"{BY_WORDS}: {error}")
         answerability = self.answerability(permitted)
         return self.nearest(lexical, answerability, query, (texts.whole, *texts.parts), vectors, limit)
 
@@ -253,22 +240,11 @@ class HybridIndex:
         """Return the same index that knows past requests too.
 
         Raises:
-            RankerError: they can't be embedded; that is logged once.
+            RankerError: they can't be embedded.
         """
         lexical = self.lexical.learn(past)
         if lexical.past is None:
             return replace(self, lexical=lexical, learned=None)
         whole = self.answerability(None)
-        try:
-            vectors = PastVectors.of(past, whole.of_tools(past.places), self.embedder, whole.unanswerable)
-        except RankerError as error:
-            raise RankerError(self.learning_notice.failed(str(error))) from None
-        self.learning_notice.worked()
+        vectors = PastVectors.of(past, whole.of_tools(past.places), self.embedder, whole.unanswerable)
         return replace(self, lexical=lexical, learned=vectors)
-
-    def _embed(self, texts: Sequence[str]) -> Vectors:
-        vectors = self.embedder.embed_request(texts)
-        n_dimensions = self.answerability(None).unanswerable.shape[1]
-        if vectors.shape[1] != n_dimensions:
-            raise RankerError(f"{vectors.shape[1]} dimensions instead of {n_dimensions}")
-        return vectors

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_utilities.errors import RankerError
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np, single_blas_thread, unit_vectors
 from agent_utilities.ranking.embedding import Embedder
 from agent_utilities.ranking.terms import Postings, TermWeights, count_terms
@@ -131,8 +130,6 @@ class PastVectors:
         sums, subjects = np.zeros_like(texts), np.zeros_like(texts)
         for owners, some in _in_batches(past):
             vectors = embedder.embed(some, "query")
-            if vectors.shape[1] != texts.shape[1]:
-                raise RankerError(f"past requests have {vectors.shape[1]} dimensions instead of {texts.shape[1]}")
             np.add.at(sums, owners, vectors)
             np.add.at(subjects, owners, unit_vectors(vectors - common))
         n_requests = np.array([[len(owned)] for owned in past.texts], dtype=np.float32)

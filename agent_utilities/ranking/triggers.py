@@ -9,7 +9,6 @@ from operator import attrgetter
 
 from cachetools import LRUCache, cachedmethod
 
-from agent_utilities.errors import RankerError
 from agent_utilities.ranking.arrays import Places, Scores, Vectors, np, single_blas_thread
 from agent_utilities.ranking.base import N_DECIMALS
 from agent_utilities.ranking.examples import N_TALK, N_UNANSWERABLE
@@ -91,12 +90,7 @@ class TriggerVectors:
 
         Returns:
             (n_capabilities,)
-
-        Raises:
-            RankerError: the queries are of another model.
         """
-        if queries.shape[1] != self.vectors.shape[1]:
-            raise RankerError(f"{queries.shape[1]} dimensions instead of {self.vectors.shape[1]}")
         with single_blas_thread():
             cosines = queries @ self.vectors.T
         *starts, n_triggers = np.cumsum([0, *self.sizes.tolist()])
@@ -153,9 +147,6 @@ class TriggerView:
         Args:
             text: what is said.
             queries: (n_texts, n_dimensions) of all of it first, then of its parts.
-
-        Raises:
-            RankerError: the queries are of another model.
         """
         if self.vectors is None:
             return self.by_words(text)

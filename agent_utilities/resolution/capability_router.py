@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -15,7 +16,7 @@ from hashlib import blake2b
 from agent_utilities.capabilities.gate import LEAST_CHARACTERS, Gate, Route, routed
 from agent_utilities.capabilities.user_text import intent_text
 from agent_utilities.errors import RankerError
-from agent_utilities.ranking.embedding import Embedder, FallbackNotice, read_request
+from agent_utilities.ranking.embedding import Embedder, read_request
 from agent_utilities.ranking.examples import EXAMPLES
 from agent_utilities.ranking.terms import STOPWORDS, is_content_word, words
 from agent_utilities.ranking.triggers import TriggerIndex, distinct_triggers
@@ -91,7 +92,6 @@ class CapabilityRouter:
         self._lock = threading.Lock()
         self._preparing: Future[None] | None = None
         self._threads = ThreadPoolExecutor(2, "route")
-        self._notice = FallbackNotice("capabilities are routed by words alone")
 
     @property
     def is_ready(self) -> bool:
@@ -140,13 +140,9 @@ class CapabilityRouter:
         loop = asyncio.get_running_loop()
         if ready.embedder is not None:
             by_meaning = loop.run_in_executor(self._threads, partial(self._by_meaning, ready, text, usable))
-            try:
+            with suppress(TimeoutError, RankerError, UnicodeError):
                 async with asyncio.timeout(self._vectors_s):
                     return await by_meaning
-            except TimeoutError:
-                self._notice.failed("vectors take too long")
-            except (RankerError, UnicodeError) as error:
-                self._notice.failed(str(error))
         return await in_daemon_thread(partial(_by_words, ready.index, text, usable))  # not behind a model that hangs
 
     def close(self) -> None:
@@ -164,9 +160,7 @@ class CapabilityRouter:
         view = ready.index.view(usable)
         texts = read_request(intent, view.evidence)
         vectors = texts.vectors(embedder.embed_request(texts.to_embed))
-        route = routed(view.by_meaning(texts.whole, vectors), BY_MODEL[embedder.provider.name], n_said(intent))
-        self._notice.worked()
-        return route
+        return routed(view.by_meaning(texts.whole, vectors), BY_MODEL[embedder.provider.name], n_said(intent))
 
     def _try_again(self) -> None:
         """Have vectors made where they could not be had some time ago."""
@@ -200,13 +194,11 @@ class CapabilityRouter:
                 return
             vectors = embedder.embed(distinct_triggers(triggers), "query")
             examples = embedder.embed(EXAMPLES, "query")
-        except RankerError as error:
+        except RankerError:
             self._retry_at = time.monotonic() + self._retry_s
-            self._notice.failed(str(error))
             self._ready = _Ready(TriggerIndex(triggers), cause="routed by words alone")
         else:
             self._ready = _Ready(TriggerIndex(triggers, vectors, examples), embedder)
-            self._notice.worked()
 
 
 def is_too_short(intent: str) -> bool:

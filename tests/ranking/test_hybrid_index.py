@@ -7,7 +7,7 @@ import pytest
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.answerability import Answerability
-from agent_utilities.ranking.embedding import Embedder, FallbackNotice
+from agent_utilities.ranking.embedding import Embedder
 from agent_utilities.ranking.hybrid import HybridIndex
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.traits import kinds_of_tools
@@ -42,8 +42,6 @@ def rank(
         kinds=kinds_of_tools(catalog),
         embedder=Embedder(Concepts),
         lexical_weight=0.0,
-        notice=FallbackNotice(),
-        learning_notice=FallbackNotice(),
     )
     texts, vectors = [text] * len(cosines), np.array(cosines, dtype=np.float32)
     return index.nearest(index.lexical.view(None), by_vectors, text, texts, vectors, limit=4)
