@@ -8,15 +8,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar
 
 from cachetools import LRUCache, cached
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
-
-if TYPE_CHECKING:
-    from agent_utilities.ranking.past_requests import PastRequests
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +69,6 @@ class Index(Protocol):
             query: the request in the user's words.
             permitted: places in the catalog that may be ranked (law L1); None permits all.
             limit: the most to return.
-        """
-        ...
-
-
-@runtime_checkable
-class LearningIndex(Index, Protocol):
-    """An index that can learn what was asked before."""
-
-    @property
-    def n_learned_bytes(self) -> int:
-        """What it takes beyond the index that it was made from."""
-        ...
-
-    def learn(self, past: PastRequests) -> LearningIndex:
-        """Return the same index that knows past requests of its tools too; this one stays as it is. For a thread.
-
-        Raises:
-            RankerError: the requests can't be embedded.
         """
         ...
 
@@ -199,36 +178,3 @@ def raise_best(scores: Scores, places: Places, gains: Scores, eligible: NDArray[
     raised = scores.copy()
     raised[best] = learned[best]
     return raised
-
-
-def least_claimed(scores: Scores, distance: float, share: float) -> float:
-    """Return the score from which on a tool is claimed: how far behind the best it may lie.
-
-    The further of two distances counts: a fixed one, or a share of the way from the best down to the mean. A request
-    for several tools scores far over the mean, and each of them lies somewhere below the first. Neither depends on how
-    many tools there are.
-
-    Args:
-        scores: (n_permitted,) before what names add.
-        distance: the fixed one; 0 leaves the share alone.
-        share: of the way down to the mean, 0 to 1.
-    """
-    if not len(scores):
-        return 0.0
-    best, mean = float(scores.max()), float(scores.mean())
-    return round(best - max(distance, share * (best - mean)), N_DECIMALS)
-
-
-def count_claimed(scores: Scores, least: float, places: Places, named: Sequence[int]) -> int:
-    """Return how many of the tools ranked are claimed: those named and those whose scores are high enough.
-
-    Args:
-        scores: (n_ranked,) before what names add.
-        least: as `least_claimed` gives it.
-        places: (n_ranked,) best first, and those named before all others.
-        named: the places of the tools that the request names.
-    """
-    claimed = round_scores(scores) >= least
-    if named:
-        claimed |= np.isin(places, named)
-    return int(claimed.sum())

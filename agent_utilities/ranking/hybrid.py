@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
-from agent_utilities.ranking.answerability import Answerability
+from agent_utilities.ranking.answerability import Answerability, least_claimed
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np
-from agent_utilities.ranking.base import Index, Ranking, least_claimed, raise_best, views_of
+from agent_utilities.ranking.base import Ranking, raise_best, views_of
 from agent_utilities.ranking.embedding import (
     Embedder,
     Provider,
@@ -69,7 +69,7 @@ class HybridRanker:
         self._lexical = LexicalRanker()
         self._vector_by_document: dict[ToolDocument, NDArray[np.float32]] = {}
 
-    def index(self, documents: Sequence[ToolDocument]) -> Index:
+    def index(self, documents: Sequence[ToolDocument]) -> HybridIndex | LexicalIndex:
         """Return a hybrid index, or the lexical one with the cause where vectors can't be had.
 
         Documents that the last index had are not embedded again.

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from agent_utilities.errors import InputError, RankerError
 from agent_utilities.ranking.arrays import Vectors, np
-from agent_utilities.ranking.base import Ranker
 from agent_utilities.ranking.embedding import Provider, TextRole
 
 if TYPE_CHECKING:
     from agent_utilities.ranking.hybrid import HybridRanker
+    from agent_utilities.ranking.lexical import LexicalRanker
 
 
-def open_ranker(kind: str, provider: str = "minilm", cache: Path | None = None) -> Ranker:
+def open_ranker(kind: str, provider: str = "minilm", cache: Path | None = None) -> LexicalRanker | HybridRanker:
     """Return a ranker; no model is loaded before its first index.
 
     Args:

@@ -8,17 +8,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
-from agent_utilities.ranking.base import Index, Ranker, Ranking
+from agent_utilities.ranking.base import Ranking
+from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker
 from agent_utilities.ranking.plain_words import bears
 from agent_utilities.resolution.answer import CallerScope, Question, Ranked
 from agent_utilities.resolution.deadlines import INDEX_SHARE, VECTORS_SHARE
 from agent_utilities.runtime.jobs import Job
 from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
 from agent_utilities.selection.model import RankedTool, Resolution
+
+if TYPE_CHECKING:
+    from agent_utilities.ranking.hybrid import HybridIndex, HybridRanker
 
 logger = logging.getLogger("agent_utilities.ranking")
 
@@ -46,8 +50,8 @@ class CatalogIndex:
     version: str
     digest: str
     documents: Sequence[ToolDocument]
-    lexical: Index
-    best: Index
+    lexical: LexicalIndex
+    best: LexicalIndex | HybridIndex
     lacks_vectors: bool = False
 
     def permitted(self, scope: CallerScope | None) -> tuple[int, ...] | None:
@@ -125,7 +129,7 @@ class CatalogRanker:
     Where vectors can't be had, words alone are used, and they are tried again after a while.
     """
 
-    def __init__(self, lexical: Ranker, better: Ranker | None = None, *, retry_s: float = RETRY_S) -> None:
+    def __init__(self, lexical: LexicalRanker, better: HybridRanker | None = None, *, retry_s: float = RETRY_S) -> None:
         self._lexical, self._better = lexical, better
         self._by_words = Job(self._index_by_words, self._words_failed, (retry_s,))
         self._by_vectors = Job(self._index_by_vectors, self._vectors_failed, (retry_s,))

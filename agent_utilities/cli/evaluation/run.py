@@ -32,7 +32,9 @@ from agent_utilities.cli.evaluation.routes import route_messages
 from agent_utilities.cli.terminal import AsJson, in_event_loop
 from agent_utilities.errors import InputError
 from agent_utilities.graph.matching import Neighbour
-from agent_utilities.ranking.base import LearningIndex, Ranker, Ranking
+from agent_utilities.ranking.base import Ranking
+from agent_utilities.ranking.hybrid import HybridRanker
+from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.open import open_ranker
 from agent_utilities.ranking.past_requests import PastRequests
 from agent_utilities.resolution.prior import NO_PRIOR, Prior, neighbour_shares, with_prior
@@ -147,14 +149,20 @@ def _read_asked(
 class Evaluation:
     """Tools, ranked with as much of what was learned, and of what sessions teach, as is asked for."""
 
-    def __init__(self, tools: Sequence[Tool], ranker: Ranker, learned: Learned, sessions: Sequence[Session]) -> None:
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        ranker: LexicalRanker | HybridRanker,
+        learned: Learned,
+        sessions: Sequence[Session],
+    ) -> None:
         self._tools, self._learned, self._sessions = tools, learned, sessions
         self._ids = frozenset(tool.id for tool in tools)
         notes = Console(stderr=True)
         with notes.status(f"indexing {len(tools)} tools"):
             self._index = self._taught = ranker.index([tool.document for tool in tools])
             past = learned.past_requests
-            if past and isinstance(self._index, LearningIndex):
+            if past:
                 answered = {place: past[tool.id] for place, tool in enumerate(tools) if tool.id in past}
                 self._taught = self._index.learn(PastRequests.of(answered))
         self.cause = self._taught.cause
