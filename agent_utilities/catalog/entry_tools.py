@@ -162,7 +162,8 @@ def search_arguments(arguments: Mapping[str, Any]) -> SearchArguments:
     if server is not None and not isinstance(server, str):
         raise InputError("not a server's name", server, "tool_search: server", "give one, or leave it out")
     for key, text in (("query", query), ("server", server or "")):
-        _check_unicode(key, text)
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise InputError("not Unicode text", text, f"tool_search: {key}", "leave lone surrogates out")
     max_results = n_results(given["max_results"]) if "max_results" in given else None
     return SearchArguments(query, max_results, server or None)
 
@@ -182,11 +183,6 @@ def n_results(max_results: object) -> int:
         hint = f"give a whole number from 1 to {MAX_RESULTS}"
         raise InputError("not a number of tools that one search gives", max_results, "tool_search: max_results", hint)
     return most
-
-
-def _check_unicode(key: str, text: str) -> None:
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise InputError("not Unicode text", text, f"tool_search: {key}", "leave lone surrogates out")
 
 
 def call_arguments(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

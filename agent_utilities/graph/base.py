@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Literal, Protocol
 
+from agent_utilities.catalog.document import ToolServer
 from agent_utilities.errors import AgentUtilitiesError
 
 Cause = Literal["being filled", "unreachable", "not authorized", "read-only", "too slow", "busy", "failed", "no space"]
@@ -31,24 +32,6 @@ class GraphError(AgentUtilitiesError, OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamRecord:
-    """A server behind a gateway, as the graph keeps it; no secrets, commands or environment.
-
-    Args:
-        name: what the gateway calls it.
-        title, description: for people and models; empty where there is none.
-    """
-
-    name: str
-    title: str = ""
-    description: str = ""
-
-    def node(self, gateway: str) -> str:
-        """Return the name of its node, `gateway/upstream`, with `%` and `/` in each of the two encoded."""
-        return f"{_encoded(gateway)}/{_encoded(self.name)}"
-
-
-@dataclass(frozen=True, slots=True)
 class ToolRecord:
     """One tool as the graph keeps it; no secrets, commands or environment.
 
@@ -67,7 +50,7 @@ class ToolRecord:
     tags: tuple[str, ...]
     digest: str
     read_only: bool
-    upstream: UpstreamRecord | None = None
+    upstream: ToolServer | None = None
 
     def row(self, server: str) -> dict[str, Any]:
         """Return the node's properties; its key is `server/name`, with `%` and `/` in the server's name encoded."""
@@ -87,6 +70,11 @@ def _encoded(name: str) -> str:
     return name.replace("%", "%25").replace("/", "%2F")
 
 
+def upstream_node(gateway: str, upstream: str) -> str:
+    """Return the name of an upstream's node, `gateway/upstream`, with `%` and `/` in each of the two encoded."""
+    return f"{_encoded(gateway)}/{_encoded(upstream)}"
+
+
 def gateway_of(node: str) -> str | None:
     """Return the gateway whose upstream a node's name may be of, or None where it can be of none."""
     gateway, _, upstream = node.partition("/")
@@ -94,20 +82,16 @@ def gateway_of(node: str) -> str | None:
     return gateway.replace("%2F", "/").replace("%25", "%") if is_of_one else None
 
 
-def upstream_record(name: str, title: str, description: str) -> UpstreamRecord:
-    """Return a record of a server behind a gateway; its texts in NFC, on one line."""
-    return UpstreamRecord(name, _on_one_line(title), _on_one_line(description))
-
-
 def _digest(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def _on_one_line(text: str) -> str:
+def on_one_line(text: str) -> str:
+    """Return a text as the graph keeps it: in NFC, on one line, without unpaired surrogates."""
     return " ".join(unicodedata.normalize("NFC", text).split()).encode("utf-8", "replace").decode()
 
 
-def record_of(definition: Mapping[str, Any], upstream: UpstreamRecord | None = None) -> ToolRecord:
+def record_of(definition: Mapping[str, Any], upstream: ToolServer | None = None) -> ToolRecord:
     """Return the record of a tool as `tools/list` sends it: the same here as seen from afar.
 
     Its texts are in NFC, on one line; its digest is over all that the graph keeps of it.
@@ -118,9 +102,9 @@ def record_of(definition: Mapping[str, Any], upstream: UpstreamRecord | None = N
     """
     read_only = (definition.get("annotations") or {}).get("readOnlyHint") is True
     given_tags = ((definition.get("_meta") or {}).get("fastmcp") or {}).get("tags") or []
-    tags = tuple(sorted(_on_one_line(str(tag)) for tag in given_tags))
+    tags = tuple(sorted(on_one_line(str(tag)) for tag in given_tags))
     name, title, description = str(definition["name"]), definition.get("title"), definition.get("description")
-    title, description = _on_one_line(title or ""), _on_one_line(description or "")
+    title, description = on_one_line(title or ""), on_one_line(description or "")
     digest = _digest(json.dumps([name, title, description, tags, read_only]))
     return ToolRecord(name, title, description, tags, digest, read_only, upstream)
 

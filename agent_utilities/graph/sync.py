@@ -9,8 +9,17 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Literal, get_args
 
+from agent_utilities.catalog.document import ToolServer
 from agent_utilities.graph import cypher
-from agent_utilities.graph.base import ServerState, Statement, ToolGraph, ToolRecord, UpstreamRecord, server_digest
+from agent_utilities.graph.base import (
+    ServerState,
+    Statement,
+    ToolGraph,
+    ToolRecord,
+    on_one_line,
+    server_digest,
+    upstream_node,
+)
 from agent_utilities.runtime.waiting import in_turns
 
 _BATCH = 100
@@ -50,7 +59,7 @@ class _Node:
     name: str
     records: Sequence[ToolRecord]
     digest: str
-    upstream: UpstreamRecord | None
+    upstream: ToolServer | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,7 @@ def _nodes(server: str, records: Sequence[ToolRecord]) -> list[_Node]:
     by_upstream: dict[str, list[ToolRecord]] = {}
     for record in records:
         if record.upstream is not None:
-            by_upstream.setdefault(record.upstream.node(server), []).append(record)
+            by_upstream.setdefault(upstream_node(server, record.upstream.name), []).append(record)
     own = [record for record in records if record.upstream is None] if by_upstream else records
     return [
         _Node(server, own, server_digest(own), None),
@@ -114,9 +123,14 @@ def _put_servers(nodes: Sequence[_Node], now_ms: int) -> list[Statement]:
     statements = [(cypher.PUT_SERVER, {"server_name": own.name, "digest": own.digest, "updated_at": now_ms})]
     if upstreams:
         rows = [
-            {"name": node.name, "title": record.title, "description": record.description, "digest": node.digest}
+            {
+                "name": node.name,
+                "title": on_one_line(told.title),
+                "description": on_one_line(told.description),
+                "digest": node.digest,
+            }
             for node in upstreams
-            if (record := node.upstream) is not None
+            if (told := node.upstream) is not None
         ]
         statements.append((cypher.PUT_UPSTREAMS, {"server_name": own.name, "rows": rows, "updated_at": now_ms}))
     return statements

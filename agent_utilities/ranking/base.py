@@ -15,6 +15,9 @@ from cachetools import LRUCache, cached
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
 
+BY_WORDS = "ranked by words alone"
+"""What callers are told where vectors were wanted and aren't there; the reason is for the operator's log."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ranking:

@@ -21,6 +21,7 @@ from cachetools import LRUCache, cachedmethod
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.arrays import Vectors, np, unit_vectors
+from agent_utilities.ranking.base import BY_WORDS
 
 if TYPE_CHECKING:
     from agent_utilities.ranking.vector_store import VectorStore
@@ -144,7 +145,7 @@ class Embedder:
             yield
         except RankerError as error:
             if not self._has_failed:
-                logger.warning("ranked by words alone: %s", error)
+                logger.warning("%s: %s", BY_WORDS, error)
             self._has_failed = True
             raise
         self._has_failed = False

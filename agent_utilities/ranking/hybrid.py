@@ -10,7 +10,7 @@ from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.answerability import Answerability, least_claimed
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np
-from agent_utilities.ranking.base import Ranking, raise_best, views_of
+from agent_utilities.ranking.base import BY_WORDS, Ranking, raise_best, views_of
 from agent_utilities.ranking.embedding import (
     Embedder,
     Provider,
@@ -26,7 +26,6 @@ from agent_utilities.ranking.traits import LOSS, kinds_of_tools, of_another_kind
 if TYPE_CHECKING:
     from agent_utilities.ranking.vector_store import VectorStore
 
-BY_WORDS = "ranked by words alone"
 LEXICAL_WEIGHT = 0.095
 """Of a BM25 score over the greatest idf, beside a cosine: about .3 to .7 where both are spread over the same range."""
 N_WHOLE_PARTS = 4

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
-from agent_utilities.ranking.base import Ranking
+from agent_utilities.ranking.base import BY_WORDS, Ranking
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker
 from agent_utilities.ranking.plain_words import bears
 from agent_utilities.resolution.answer import CallerScope, Question, Ranked
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("agent_utilities.ranking")
 
-BY_WORDS = "ranked by words alone"
-"""What callers are told where vectors were wanted and aren't there; the reason is for the operator's log."""
 RETRY_S = 60.0
 _N_THREADS = 2
 _N_RANKED = 100

@@ -218,7 +218,10 @@ class DynamicToolOrchestrator:
             return self._remember(_key(question, "answer"), answer)
         if by_ranker is None and ranked is not None:
             by_ranker = self._remember(_key(question, "ranking"), ranked(()))
-        return unavailable(answer.cause) if by_ranker is None else answer_without_graph(by_ranker, answer.cause)
+        if by_ranker is None:
+            return unavailable(answer.cause)
+        causes = ", ".join(filter(None, (f"graph {answer.cause}", by_ranker.cause)))
+        return replace(by_ranker, status="ranked" if by_ranker.tools else "no_match", cause=causes)
 
     async def _match(self, question: Question, deadline: Deadline) -> Matches | GraphError:
         """Return what matches in the graph, or why it can't be asked; in time for the ranker to answer without it."""
@@ -294,9 +297,3 @@ def literal_answer(literal: Sequence[str], limit: int | None, cause: str = "") -
         len(literal) - len(literal[:limit]),
         is_temporary=bool(cause),
     )
-
-
-def answer_without_graph(answer: Resolution, cause: str) -> Resolution:
-    """Return the answer of a ranker by itself as callers are told it."""
-    causes = ", ".join(filter(None, (f"graph {cause}", answer.cause)))
-    return replace(answer, status="ranked" if answer.tools else "no_match", cause=causes)

@@ -10,16 +10,13 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from agent_utilities.errors import InputError
-from agent_utilities.ranking.base import Index, Ranker, Ranking
+from agent_utilities.ranking.base import BY_WORDS, Index, Ranker, Ranking
 from agent_utilities.ranking.open import open_ranker
 from agent_utilities.router.tools import RoutedTools
 from agent_utilities.runtime.waiting import in_daemon_thread, start_in_daemon_thread
 from agent_utilities.visibility.curation import Preferences
 
 logger = logging.getLogger("agent_utilities.router")
-
-BY_WORDS = "ranked by words alone"
-"""What is told where vectors were wanted and aren't there; the reason is in the log."""
 
 
 def open_better(ranker: str | Ranker) -> Ranker | None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agent_utilities.catalog.document import ToolServer
 from agent_utilities.cli.app import main
 from agent_utilities.graph.backends import embedded_path
-from agent_utilities.graph.base import UpstreamRecord
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import sync
 from tests.command_line import Done, run_command
@@ -82,7 +82,7 @@ class TestGateway:
         async def fill() -> None:
             kept = EmbeddedGraph(embedded_path("my/gw", str(tmp_path)))
             await kept.open()
-            git, clock = UpstreamRecord("git", "Git"), UpstreamRecord("clock")
+            git, clock = ToolServer("git", "Git"), ToolServer("clock")
             tools = [("git_status", git), ("git_log", git), ("clock_now", clock)]
             records = [tool_record(name, None, "Show it.", [], True, upstream) for name, upstream in tools]
             await sync(kept, "my/gw", records, int(time.time() * 1000))

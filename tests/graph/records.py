@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from agent_utilities.graph.base import ToolGraph, ToolRecord, UpstreamRecord, record_of
+from agent_utilities.catalog.document import ToolServer
+from agent_utilities.graph.base import ToolGraph, ToolRecord, record_of
 from agent_utilities.graph.matching import match, names_of
 from agent_utilities.graph.sync import server_state
 
@@ -49,7 +50,7 @@ def tool_record(
     description: str | None,
     tags: Sequence[str],
     read_only: bool,
-    upstream: UpstreamRecord | None = None,
+    upstream: ToolServer | None = None,
 ) -> ToolRecord:
     """Return a record of a tool, read as from a list."""
     definition = {"name": name, "title": title, "description": description, "annotations": {"readOnlyHint": read_only}}

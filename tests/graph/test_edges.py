@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_utilities.catalog.document import ToolServer
 from agent_utilities.graph import cypher
-from agent_utilities.graph.base import GraphError, ToolGraph, UpstreamRecord
+from agent_utilities.graph.base import GraphError, ToolGraph
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.matching import Neighbour, match_literally
 from agent_utilities.graph.sync import EdgeKind, ToolEdge, forget, sync, sync_edges
@@ -195,7 +196,7 @@ class TestSync:
 
 class TestGateway:
     async def test_edges_go_between_tools_of_its_upstreams(self, graph: ToolGraph) -> None:
-        git, clock = UpstreamRecord("git"), UpstreamRecord("clock")
+        git, clock = ToolServer("git"), ToolServer("clock")
         log = tool_record("git_log", None, "", [], True, git)
         now = tool_record("clock_now", None, "", [], True, clock)
         await sync(graph, "gw", [log, now, record("own")], 1)
@@ -208,7 +209,7 @@ class TestGateway:
         assert await neighbours(graph, names, server="gw") == should_be(edges, ["git_log", "own"], names, "")
 
     async def test_a_server_of_the_same_tools_has_its_own(self, graph: ToolGraph) -> None:
-        await sync(graph, "gw", [tool_record("log", None, "", [], True, UpstreamRecord("git")), record("diff")], 1)
+        await sync(graph, "gw", [tool_record("log", None, "", [], True, ToolServer("git")), record("diff")], 1)
         await sync(graph, "s", TOOLS, 1)
         await sync_edges(graph, "gw", [followed("log", "diff", 5)])
         assert await neighbours(graph, ["log"]) == []

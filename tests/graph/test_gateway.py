@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from agent_utilities.catalog.document import ToolServer
 from agent_utilities.graph import cypher
-from agent_utilities.graph.base import ToolGraph, ToolRecord, UpstreamRecord
+from agent_utilities.graph.base import ToolGraph, ToolRecord
 from agent_utilities.graph.matching import match_literally, match_terms, names_of
 from agent_utilities.graph.sync import forget, server_state, server_states, sync
 from tests.graph.conftest import NEO4J_AT_NIGHT, NewGraph
@@ -16,8 +17,8 @@ from tests.graph.wrapped import Held, Live, patient, running, until
 
 pytestmark = pytest.mark.anyio
 
-GIT = UpstreamRecord("git", "Git", "Work with repositories.")
-TIME = UpstreamRecord("time", "Clock", "Time zones of the world.")
+GIT = ToolServer("git", "Git", "Work with repositories.")
+TIME = ToolServer("time", "Clock", "Time zones of the world.")
 
 _NODES = """
 MATCH (s:Server)
@@ -25,7 +26,7 @@ RETURN s.name AS name, s.gateway AS gateway, s.title AS title, s.description AS 
 """
 
 
-def of(upstream: UpstreamRecord, name: str, description: str = "") -> ToolRecord:
+def of(upstream: ToolServer, name: str, description: str = "") -> ToolRecord:
     """Return a record of an upstream's tool, named as callers of the gateway see it."""
     return tool_record(f"{upstream.name}_{name}", None, description, [upstream.name], False, upstream)
 
@@ -62,15 +63,15 @@ class TestNodes:
             "title": "Clock",
             "description": "Time zones of the world.",
         }
-        renamed = UpstreamRecord("time", "", "Hours and days.")
+        renamed = ToolServer("time", "", "Hours and days.")
         await sync(graph, "gw", [of(renamed, "now", "Show the present hour.")], 2)
         row = (await nodes(graph))[1]
         assert (row["title"], row["description"]) == ("", "Hours and days.")
 
     @NEO4J_AT_NIGHT
     async def test_slashes_in_names_make_no_two_upstreams_one(self, graph: ToolGraph) -> None:
-        await sync(graph, "a/b", [of(UpstreamRecord("c"), "x")], 1)
-        await sync(graph, "a", [of(UpstreamRecord("b/c"), "x")], 1)
+        await sync(graph, "a/b", [of(ToolServer("c"), "x")], 1)
+        await sync(graph, "a", [of(ToolServer("b/c"), "x")], 1)
         names = [row["name"] for row in await nodes(graph)]
         assert sorted(names) == ["a", "a%2Fb/c", "a/b", "a/b%2Fc"]
         assert await matching_names(graph, "a", "x") == ("b/c_x",)

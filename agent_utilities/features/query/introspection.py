@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from hashlib import blake2b
 
 from cachetools import LRUCache
@@ -12,9 +12,9 @@ from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import dedupe_with_versions
 
-from agent_utilities.catalog.document import ToolDocument, ToolServer, document
+from agent_utilities.catalog.document import ToolDocument, document
 from agent_utilities.catalog.model import Catalog
-from agent_utilities.graph.base import ToolRecord, UpstreamRecord, record_of, upstream_record
+from agent_utilities.graph.base import ToolRecord, record_of
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.surface.introspecting import introspecting
 from agent_utilities.mcp.surface.surface import Surface, Verdict
@@ -109,13 +109,12 @@ class Introspection:
         records: list[ToolRecord] = []
         documents: list[ToolDocument] = []
         versions: dict[str, str | None] = {}
-        upstreams = lru_cache(maxsize=None)(_upstream_record)
         async for versions_of_one in in_turns(by_name.values()):
             tool = self._representative(versions_of_one, verdict)
             versions[tool.name] = tool.version
             definition = tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude=_UNUSED)
             origin = origin_of(tool, self._server)
-            records.append(record_of(definition, upstreams(origin.server) if origin.is_upstream else None))
+            records.append(record_of(definition, origin.server if origin.is_upstream else None))
             read = {**definition, "inputSchema": tool.parameters}
             documents.append(document(read, server=origin.server, own_name=origin.own_name))
         with introspecting():
@@ -154,10 +153,6 @@ def caller_scope(surface: Surface, verdict: Verdict, catalog: Catalog, refused: 
         return frozenset(catalog.entries[i].name for i in decision.permitted) - refused
 
     return CallerScope(f"{catalog.digest}:{verdict.effective.bounds_digest}:{sorted(refused)}", names)
-
-
-def _upstream_record(server: ToolServer) -> UpstreamRecord:
-    return upstream_record(server.name, server.title, server.description)
 
 
 def _digest(catalog: Catalog, documents: Sequence[ToolDocument]) -> str:
