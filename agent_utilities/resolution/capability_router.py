@@ -11,7 +11,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import blake2b
 
 from agent_utilities.capabilities.gate import LEAST_CHARACTERS, Gate, Route, routed
 from agent_utilities.capabilities.user_text import intent_text
@@ -20,6 +19,8 @@ from agent_utilities.ranking.embedding import Embedder, read_request
 from agent_utilities.ranking.examples import EXAMPLES
 from agent_utilities.ranking.terms import STOPWORDS, is_content_word, words
 from agent_utilities.ranking.triggers import TriggerIndex, distinct_triggers
+from agent_utilities.resolution.catalog_ranker import RETRY_S
+from agent_utilities.resolution.orchestrator import key_of
 from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.runtime.waiting import in_daemon_thread, start_in_daemon_thread
 
@@ -35,7 +36,6 @@ BY_MODEL: Mapping[str, Gate] = {"minilm-l6-v2": Gate(threshold=0.225, margin=0.0
 """Vectors and words, by the model's name. What both come to, also where they are chosen apart, is told by
 `benchmarks/capability_routing.py` and docs/ranking.md."""
 
-_RETRY_S = 60.0
 _VECTORS_S = 1.0
 _N_REMEMBERED_CHARACTERS = 8_192
 _ROUTES_BYTES = 2 << 20
@@ -80,7 +80,7 @@ class CapabilityRouter:
         embedder: Embedder | None = None,
         *,
         cause: str = "",
-        retry_s: float = _RETRY_S,
+        retry_s: float = RETRY_S,
         vectors_s: float = _VECTORS_S,
     ) -> None:
         self._embedder = embedder
@@ -123,7 +123,7 @@ class CapabilityRouter:
         if ready is None:
             return Route(cause=self.cause)
         self._try_again()
-        asked = (_key(text), usable) if len(text) <= _N_REMEMBERED_CHARACTERS else None
+        asked = (key_of(text), usable) if len(text) <= _N_REMEMBERED_CHARACTERS else None
         if asked is not None and (known := ready.routes.get(asked)) is not None:
             return known
         try:
@@ -217,11 +217,6 @@ def _by_words(index: TriggerIndex, text: str, usable: frozenset[str]) -> Route:
     if is_too_short(intent):
         return Route(cause=f"fewer than {LEAST_CHARACTERS} characters were said")
     return routed(index.view(usable).by_words(intent), BY_WORDS, n_said(intent), by_words=True)
-
-
-def _key(text: str) -> bytes:
-    """Return what tells a message from others: what was said is not kept itself."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).digest()
 
 
 def _weigh(asked: _Asked, route: Route) -> int:

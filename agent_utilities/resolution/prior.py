@@ -23,19 +23,10 @@ those of all tools, before anything is known of who asks; whatever is read of th
 MOST_NEIGHBOURS = 50
 """The most neighbours that are told of."""
 
-FOLLOWED_BY_WEIGHT = 2.0
-"""What it counts that a tool is usually called next after the last one."""
-
-FOLLOWED_BY_DECAY = 0.25
-"""What that is multiplied by for each step back: what came after the call before last has mostly come."""
-
-USED_WITH_WEIGHT = 1.0
-"""What it counts that sessions which called the last tool called another one too."""
-
-USED_WITH_DECAY = 0.8
-"""What that is multiplied by for each step back."""
-
-_KINDS = ("followed_by", "used_with")
+WEIGHT_AND_DECAY = {"followed_by": (2.0, 0.25), "used_with": (1.0, 0.8)}
+"""What it counts that a tool is usually called next after the last one, and that sessions which called the last one
+called it too; and what that is multiplied by for each step back: what came after the call before last has mostly come.
+"""
 
 _ON_THE_LOOP = 500
 """How many edges are counted within a millisecond."""
@@ -58,8 +49,8 @@ def neighbour_shares(
 
     Of each near tool and kind of edge, a neighbour has its part of all counts that lead to permitted tools:
     `n / (sum of n + DOUBT)`. Its share is the mean of these parts over the near tools and both kinds, weighed by
-    kind and by how far back the near tool stands: `FOLLOWED_BY_WEIGHT * FOLLOWED_BY_DECAY ** place` and
-    `USED_WITH_WEIGHT * USED_WITH_DECAY ** place`, with place 0 for the last call. All shares sum up to less than 1.
+    kind and by how far back the near tool stands: `weight * decay ** place` of `WEIGHT_AND_DECAY`, with place 0 for the
+    last call. All shares sum up to less than 1.
 
     Law L1: a tool that is not permitted counts nowhere, be it as a neighbour or as one of the near tools, which take
     the places that they would have without it. Names from `near` that no tool bears count no more than those denied.
@@ -85,7 +76,7 @@ def neighbour_shares(
         weight = _weight(way, places[of]) / (sum(by_name.values()) + DOUBT)
         for name, n in by_name.items():
             shares[name] += weight * n
-    whole = sum(_weight(kind, place) for place in places.values() for kind in _KINDS)
+    whole = sum(_weight(kind, place) for place in places.values() for kind in WEIGHT_AND_DECAY)
     told = [(name, share / whole) for name, share in shares.items() if name not in places]
     return tuple(nsmallest(MOST_NEIGHBOURS, told, key=lambda each: (-each[1], each[0])))
 
@@ -100,9 +91,8 @@ async def shares_off_loop(
 
 
 def _weight(kind: str, place: int) -> float:
-    if kind == "followed_by":
-        return FOLLOWED_BY_WEIGHT * FOLLOWED_BY_DECAY**place
-    return USED_WITH_WEIGHT * USED_WITH_DECAY**place
+    weight, decay = WEIGHT_AND_DECAY[kind]
+    return weight * decay**place
 
 
 NEIGHBOURS_BOUND = 0.2
