@@ -57,6 +57,13 @@ class ToolRecord:
         same = {name: getattr(self, name) for name in ("name", "title", "description", "digest", "read_only", "text")}
         return {"key": f"{_encoded(server)}/{self.name}", **same, "tags": list(self.tags), "kind": "tool"}
 
+    def node(self, server: str) -> str:
+        """Return the name of the node that provides it, as `server` lists it: the server's own or its upstream's.
+
+        That is `gateway/upstream`, with `%` and `/` in each of the two encoded.
+        """
+        return server if self.upstream is None else f"{_encoded(server)}/{_encoded(self.upstream.name)}"
+
     @property
     def text(self) -> str:
         """What a query is looked for in: name, description and tags in lower case, each on a line of its own.
@@ -68,11 +75,6 @@ class ToolRecord:
 
 def _encoded(name: str) -> str:
     return name.replace("%", "%25").replace("/", "%2F")
-
-
-def upstream_node(gateway: str, upstream: str) -> str:
-    """Return the name of an upstream's node, `gateway/upstream`, with `%` and `/` in each of the two encoded."""
-    return f"{_encoded(gateway)}/{_encoded(upstream)}"
 
 
 def gateway_of(node: str) -> str | None:

@@ -11,15 +11,7 @@ from typing import Any, Literal, get_args
 
 from agent_utilities.catalog.document import ToolServer
 from agent_utilities.graph import cypher
-from agent_utilities.graph.base import (
-    ServerState,
-    Statement,
-    ToolGraph,
-    ToolRecord,
-    on_one_line,
-    server_digest,
-    upstream_node,
-)
+from agent_utilities.graph.base import ServerState, Statement, ToolGraph, ToolRecord, on_one_line, server_digest
 from agent_utilities.runtime.waiting import in_turns
 
 _BATCH = 100
@@ -77,14 +69,12 @@ class _Statements:
 
 def _nodes(server: str, records: Sequence[ToolRecord]) -> list[_Node]:
     """Return the nodes of a server: its own first, which is there without tools too, then those of its upstreams."""
-    by_upstream: dict[str, list[ToolRecord]] = {}
+    by_node: dict[str, list[ToolRecord]] = {server: []}
     for record in records:
-        if record.upstream is not None:
-            by_upstream.setdefault(upstream_node(server, record.upstream.name), []).append(record)
-    own = [record for record in records if record.upstream is None] if by_upstream else records
+        by_node.setdefault(record.node(server), []).append(record)
     return [
-        _Node(server, own, server_digest(own), None),
-        *(_Node(name, of_node, server_digest(of_node), of_node[0].upstream) for name, of_node in by_upstream.items()),
+        _Node(name, of_node, server_digest(of_node), of_node[0].upstream if of_node else None)
+        for name, of_node in by_node.items()
     ]
 
 
