@@ -1,4 +1,4 @@
-"""How near tools are to requests by their vectors, whether a request is answered at all, and which tools are claimed.
+"""How near tools are to requests by their vectors, and whether a request is answered at all.
 
 Requests that a catalog can't answer are the farther from its tools the more it is about one thing; a cut that is right
 for one catalog is wrong for the next, and says nothing about another model. So it is measured on what is permitted.
@@ -6,11 +6,10 @@ for one catalog is wrong for the next, and says nothing about another model. So 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np, single_blas_thread
-from agent_utilities.ranking.base import N_DECIMALS, round_scores
+from agent_utilities.ranking.base import N_DECIMALS
 
 CENTRING = 0.5
 """Of the catalog's mean vector, what is taken out: what all tools have in common tells nothing."""
@@ -153,36 +152,3 @@ def _evidence_of_own(vectors: Vectors, unanswerable: Vectors) -> Scores:
     nth = n_tools - N_NEIGHBOURS
     evidence: Scores = np.partition(cosines, nth, axis=1)[:, nth] - _mean_of_nearest(to_unanswerable)
     return evidence
-
-
-def least_claimed(scores: Scores, distance: float, share: float) -> float:
-    """Return the score from which on a tool is claimed: how far behind the best it may lie.
-
-    The further of two distances counts: a fixed one, or a share of the way from the best down to the mean. A request
-    for several tools scores far over the mean, and each of them lies somewhere below the first. Neither depends on how
-    many tools there are.
-
-    Args:
-        scores: (n_permitted,) before what names add.
-        distance: the fixed one; 0 leaves the share alone.
-        share: of the way down to the mean, 0 to 1.
-    """
-    if not len(scores):
-        return 0.0
-    best, mean = float(scores.max()), float(scores.mean())
-    return round(best - max(distance, share * (best - mean)), N_DECIMALS)
-
-
-def count_claimed(scores: Scores, least: float, places: Places, named: Sequence[int]) -> int:
-    """Return how many of the tools ranked are claimed: those named and those whose scores are high enough.
-
-    Args:
-        scores: (n_ranked,) before what names add.
-        least: as `least_claimed` gives it.
-        places: (n_ranked,) best first, and those named before all others.
-        named: the places of the tools that the request names.
-    """
-    claimed = round_scores(scores) >= least
-    if named:
-        claimed |= np.isin(places, named)
-    return int(claimed.sum())

@@ -181,3 +181,36 @@ def raise_best(scores: Scores, places: Places, gains: Scores, eligible: NDArray[
     raised = scores.copy()
     raised[best] = learned[best]
     return raised
+
+
+def least_claimed(scores: Scores, distance: float, share: float) -> float:
+    """Return the score from which on a tool is claimed: how far behind the best it may lie.
+
+    The further of two distances counts: a fixed one, or a share of the way from the best down to the mean. A request
+    for several tools scores far over the mean, and each of them lies somewhere below the first. Neither depends on how
+    many tools there are.
+
+    Args:
+        scores: (n_permitted,) before what names add.
+        distance: the fixed one; 0 leaves the share alone.
+        share: of the way down to the mean, 0 to 1.
+    """
+    if not len(scores):
+        return 0.0
+    best, mean = float(scores.max()), float(scores.mean())
+    return round(best - max(distance, share * (best - mean)), N_DECIMALS)
+
+
+def count_claimed(scores: Scores, least: float, places: Places, named: Sequence[int]) -> int:
+    """Return how many of the tools ranked are claimed: those named and those whose scores are high enough.
+
+    Args:
+        scores: (n_ranked,) before what names add.
+        least: as `least_claimed` gives it.
+        places: (n_ranked,) best first, and those named before all others.
+        named: the places of the tools that the request names.
+    """
+    claimed = round_scores(scores) >= least
+    if named:
+        claimed |= np.isin(places, named)
+    return int(claimed.sum())

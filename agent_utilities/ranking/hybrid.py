@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
-from agent_utilities.ranking.answerability import Answerability, least_claimed
+from agent_utilities.ranking.answerability import Answerability
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np
-from agent_utilities.ranking.base import BY_WORDS, Ranking, raise_best, views_of
+from agent_utilities.ranking.base import BY_WORDS, Ranking, least_claimed, raise_best, views_of
 from agent_utilities.ranking.embedding import (
     Embedder,
     Provider,

@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from agent_utilities.catalog.document import ToolDocument, split_identifier
-from agent_utilities.ranking.answerability import N_NEIGHBOURS, OWN_QUANTILE, count_claimed, least_claimed
+from agent_utilities.ranking.answerability import N_NEIGHBOURS, OWN_QUANTILE
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
 from agent_utilities.ranking.base import (
     N_DECIMALS,
     Ranking,
     best_places,
+    count_claimed,
+    least_claimed,
     raise_best,
     round_scores,
     views_of,
