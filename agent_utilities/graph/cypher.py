@@ -52,6 +52,12 @@ RETURN s.name AS name, s.digest AS digest, s.updated_at AS updated_at, count(t.t
 """
 """A tool without its text, written by a release that kept none, is not counted: the next sync writes it anew."""
 
+HELD = """
+MATCH (s:Server) WHERE s.name = $server_name OR s.gateway = $server_name
+RETURN s.name AS name, s.digest AS digest, EXISTS { MATCH (s)-[:PROVIDES]->(t:CallableResource) } AS has_tools
+"""
+"""What is needed to know that the graph still holds a server's tools; counting 10,000 takes 20 times as long."""
+
 SERVERS = """
 MATCH (s:Server)
 OPTIONAL MATCH (s)-[:PROVIDES]->(t:CallableResource)

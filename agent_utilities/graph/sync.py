@@ -182,7 +182,20 @@ class ToolEdge:
     scope: str = ""
 
 
-async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -> str:
+@dataclass(frozen=True, slots=True)
+class EdgeReport:
+    """What a sync of edges did.
+
+    Args:
+        digest: of the edges that the graph was to hold, and of the tools that they go between.
+        was_written: whether it held others before; False too where it does not hold the server at all.
+    """
+
+    digest: str
+    was_written: bool
+
+
+async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -> EdgeReport:
     """Make the graph hold exactly these edges of a server, in one transaction; equal ones cost one read.
 
     Edges of tools that the graph does not hold are left out: whoever brings other tools in has the edges written anew.
@@ -193,9 +206,6 @@ async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -
         server: the server's name; a gateway's edges go between tools of all its upstreams.
         edges: in any order, one for each pair and kind; a `used_with` has its names in the order of the alphabet.
 
-    Returns:
-        A digest of the edges, and of the tools that they go between.
-
     Raises:
         GraphError: nothing was changed.
     """
@@ -205,12 +215,12 @@ async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -
     wanted = await asyncio.to_thread(sorted, edges)
     digest = await asyncio.to_thread(_digest, wanted, {row["name"]: row["digest"] for row in rows})
     if held.get(server, digest) == digest:
-        return digest
+        return EdgeReport(digest, was_written=False)
     keys: dict[str, str] = {}
     async for row in in_turns(await graph.read(cypher.TOOL_KEYS, {"server_name": server})):
         keys |= zip(row["names"], row["keys"], strict=True)
     await graph.write(_Statements(partial(_edge_replacement, server, wanted, keys, digest)))
-    return digest
+    return EdgeReport(digest, was_written=True)
 
 
 def _digest(edges: Sequence[ToolEdge], toolsets: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from agent_utilities.graph import cypher
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph, ToolRecord
 from agent_utilities.graph.matching import match_literally, match_terms
 from agent_utilities.graph.sync import ToolEdge, server_state, sync, sync_edges
@@ -75,8 +76,8 @@ class GraphKeeper:
         """Set once the graph was filled with the live tools, or could not be at the first try."""
         self._is_open = self._is_filled = False
         self._opening = asyncio.Event()
-        # What was read before the graph was changed here may be of other tools.
-        self._n_changes = 0
+        # What was read before the graph was changed here may be of other tools, and what is read of others' changes.
+        self._n_changes = self._n_edge_changes = 0
         self._edges_digest = ""
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._n_failures = 0
@@ -172,6 +173,19 @@ class GraphKeeper:
             logger.info("graph answers (%s)", self._graph.backend)
         self.cause = None
 
+    async def check_held(self) -> None:
+        """Make sure that the graph holds the tools that it should: another process may have changed them.
+
+        Raises:
+            GraphError: it holds others; they are being refreshed.
+        """
+        rows = await self._graph.read(cypher.HELD, {"server_name": self._server})
+        held = {row["name"]: (row["digest"], bool(row["has_tools"])) for row in rows}
+        nodes = () if self.state is None else self.state.nodes or (self.state,)
+        if held != {node.name: (node.digest, bool(node.n_tools)) for node in nodes}:
+            self.tools_changed()
+            raise GraphError("being filled", f"it no longer holds the tools of {self._server}")
+
     # -- age ---------------------------------------------------------------------------------------------------------
 
     def edition(self, *, with_edges: bool) -> str:
@@ -181,7 +195,7 @@ class GraphKeeper:
         """
         if self.state is None:
             return ""
-        return f"{self.state.digest}:{self._n_changes}" + (f":{self._edges_digest}" if with_edges else "")
+        return f"{self.state.digest}:{self._n_changes}" + (f":{self._n_edge_changes}" if with_edges else "")
 
     def is_stale(self, state: ServerState) -> bool:
         """Whether tools are older than they should be; a time stamp from the future, after a clock was set, is old."""
@@ -251,7 +265,9 @@ class GraphKeeper:
 
     async def _bring_in_edges(self) -> None:
         assert self._edges is not None
-        self._edges_digest = await sync_edges(self._graph, self._server, await self._edges())
+        report = await sync_edges(self._graph, self._server, await self._edges())
+        self._n_edge_changes += report.was_written or report.digest != self._edges_digest
+        self._edges_digest = report.digest
 
     def _edges_failed(self, error: Exception, n_before: int) -> None:
         if n_before == 0:

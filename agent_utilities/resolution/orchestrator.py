@@ -270,16 +270,20 @@ class DynamicToolOrchestrator:
         if matches.neighbour_rows:
             neighbours = await shares_off_loop(matches, question.trail.near, permitted)
         literal = names_of(matches, permitted)
+        found_any = bool(literal)
         if ranked is not None:
             answer = ranked(literal)
+            found_any = bool(answer.tools)
         else:
             if not literal:
                 key = key_of("terms", question.text, question.edition)
                 terms = await self._read(key, lambda: match_terms(self.graph, self._server, question.text), deadline)
                 if isinstance(terms, GraphError):
                     return terms
-                literal = names_of(terms, permitted)
+                literal, found_any = names_of(terms, permitted), bool(terms.by_term)
             answer = literal_answer(literal, question.limit, UNRANKED if self._ranker is not None else "")
+        if not found_any and (error := await self.keeper.ask(self.keeper.check_held)) is not None:
+            return error
         return replace(answer, neighbours=neighbours)
 
     def _remember(self, key: bytes, answer: Resolution) -> Resolution:

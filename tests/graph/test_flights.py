@@ -47,11 +47,11 @@ async def test_nothing_found_in_a_graph_that_then_hangs_is_asked_again(
     async with running(orchestrator):
         assert await orchestrator.resolve("nonesuch", limit=1) == Resolution("no_match")
         graph.hold(reads=True)
-        assert await orchestrator.resolve("unheard", limit=2) == Resolution("no_match", cause="graph too slow")
+        assert await orchestrator.resolve("nonesuch", limit=2) == Resolution("no_match", cause="graph too slow")
         await until(lambda: orchestrator.keeper.cause is not None, "the flight is over")
         assert orchestrator.keeper.health()["cause"] == "too slow"
         graph.release()
-        assert await orchestrator.resolve("unheard", limit=2) == Resolution("no_match")
+        assert await orchestrator.resolve("nonesuch", limit=2) == Resolution("no_match")
         assert "cause" not in orchestrator.keeper.health()
 
 

@@ -237,3 +237,12 @@ class TestOrchestrator:
             orchestrator.keeper.tools_changed()
             await until(lambda: orchestrator.keeper.n_refreshes > 1 and orchestrator.keeper.is_idle, "refreshed")
             assert set((await orchestrator.resolve("changed")).names) == {"git_status", "git_commit"}
+
+    async def test_that_finds_an_upstream_missing_in_the_graph_brings_it_in_again(self, graph: ToolGraph) -> None:
+        orchestrator = patient(graph, Live(TOOLS), "gw")
+        async with running(orchestrator):
+            await forget(graph, "gw/git")
+            answer = await orchestrator.resolve("changed")
+            assert (answer.status, answer.cause) == ("unavailable", "being filled")
+            await until(lambda: orchestrator.keeper.n_refreshes > 1 and orchestrator.keeper.is_idle, "refreshed")
+            assert set((await orchestrator.resolve("has changed")).names) == {"git_status", "git_commit"}

@@ -217,6 +217,13 @@ class TestChange:
             await graph.open()
             await until(late_is_there, "the late tool is there", seconds=2)
 
+    async def test_a_graph_that_was_emptied_is_filled_again(self, new_graph: NewGraph) -> None:
+        orchestrator = patient(new_graph(), Live(TOOLS))
+        async with running(orchestrator):
+            await orchestrator.graph.write([("MATCH (n:CallableResource) DETACH DELETE n", {})])
+            await orchestrator.graph.write([("MATCH (n:Server) DETACH DELETE n", {})])
+            assert (await orchestrator.resolve("dns")).status != "no_match"
+
 
 class TestFill:
     async def test_a_server_that_can_not_be_listed_at_first_is_tried_again(self, new_graph: NewGraph) -> None:
