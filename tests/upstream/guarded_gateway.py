@@ -15,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from agent_utilities.upstream.limits import Unfinished
 from agent_utilities.upstream.processes.process import ProcessGuard, watch_parent
 
 
@@ -33,7 +34,10 @@ async def main() -> None:
     async with AsyncExitStack() as stack:
         guard = await stack.enter_async_context(ProcessGuard())
         for faults in sys.argv[1:]:
-            upstream = StdioUpstream(config(*faults.split("+")), environ=os.environ, stderr=StderrLog(), guard=guard)
+            given = config(*faults.split("+"))
+            upstream = StdioUpstream(
+                given, environ=os.environ, stderr=StderrLog(), guard=guard, unfinished=Unfinished()
+            )
             session = await stack.enter_async_context(
                 ClientSession(*await stack.enter_async_context(upstream.streams()))
             )

@@ -16,7 +16,7 @@ from mcp import ClientSession
 
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.http.transports import HttpUpstream
-from agent_utilities.upstream.limits import Limits
+from agent_utilities.upstream.limits import Limits, Unfinished
 from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog
 from agent_utilities.upstream.processes.stdio import StdioUpstream
@@ -51,7 +51,10 @@ async def upstream(
     """
     async with ProcessGuard() as guard:
         own = os.environ if environ is None else environ
-        yield StdioUpstream(config(*faults, **more), environ=own, stderr=StderrLog(), guard=guard, limits=limits)
+        given = config(*faults, **more)
+        faulty = StdioUpstream(given, environ=own, stderr=StderrLog(), guard=guard, unfinished=Unfinished())
+        faulty.limits = limits or given.limits
+        yield faulty
 
 
 class Over(ClientTransport):

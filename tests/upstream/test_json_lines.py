@@ -13,15 +13,17 @@ from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPC
 
 from agent_utilities.upstream.limits import IncomingMessage, Limits, Turns, Unfinished
 from agent_utilities.upstream.processes import messages
-from agent_utilities.upstream.processes.messages import Lines, OverlongLine, too_long
+from agent_utilities.upstream.processes.messages import Line, Lines
 from tests.every import every
+
+ENDS = messages._ENDS_BYTES
 
 
 def line(**message: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0"} | message).encode()
 
 
-async def lines_of(data: bytes, size: int, message_bytes: int = 2**20) -> list[bytearray | OverlongLine]:
+async def lines_of(data: bytes, size: int, message_bytes: int = 2**20) -> list[Line]:
     """Return the lines of what comes in pieces of a size."""
     stdout = asyncio.StreamReader(limit=8)
     lines = Lines(stdout, IncomingMessage(Limits(message_bytes=message_bytes), Unfinished()), Turns())
@@ -35,7 +37,7 @@ async def lines_of(data: bytes, size: int, message_bytes: int = 2**20) -> list[b
 
 
 def read_line(line: bytes) -> list[JSONRPCMessage]:
-    return messages.read_line(line, Limits())
+    return messages.read_line(Line(bytearray(line), len(line)), Limits())
 
 
 class TestLines:
@@ -43,18 +45,15 @@ class TestLines:
     @given(st.lists(st.binary(max_size=20)), st.integers(1, 9))
     def test_they_are_found_in_any_pieces(self, pieces: list[bytes], size: int):
         data = b"\n".join(pieces)
-        assert asyncio.run(lines_of(data, size)) == io.BytesIO(data).readlines()
+        assert [line.text for line in asyncio.run(lines_of(data, size))] == io.BytesIO(data).readlines()
 
-    @given(st.integers(0, 60), st.integers(1, 70))
+    @given(st.integers(0, 60) | st.integers(2 * ENDS - 2, 3 * ENDS), st.integers(1, 70))
     def test_of_one_over_the_limit_only_its_ends_are_kept(self, n_bytes: int, size: int):
         first, following = asyncio.run(lines_of(b"x" * n_bytes + b"\nnext\n", size, message_bytes=20))
-        assert following == b"next\n"
-        if n_bytes < 20:
-            assert first == b"x" * n_bytes + b"\n"
-        else:
-            assert isinstance(first, OverlongLine)
-            assert (first.n_bytes, first.end) == (n_bytes + 1, b"x" * n_bytes + b"\n")
-            assert first.start.startswith(b"x" * 20)
+        assert following == Line(bytearray(b"next\n"), 5)
+        assert (first.n_bytes, bool(first.too_long)) == (n_bytes + 1, n_bytes >= 20)
+        kept = b"x" * n_bytes + b"\n"
+        assert first.text == (kept if len(kept) <= 2 * ENDS else kept[:ENDS] + kept[-ENDS:])
 
 
 class TestMessages:
@@ -116,7 +115,8 @@ class TestMessages:
         [(b'{"jsonrpc":"2.0","id":"a","result":', b"}"), (b'{"result":', b',"jsonrpc":"2.0","id":"a"}')],
     )
     def test_an_answer_that_is_too_long_is_an_error_that_says_how_long(self, start: bytes, end: bytes):
-        (message,) = too_long(OverlongLine(start, end, 300 * 2**20, "a message of over 16 MiB"))
+        text = bytearray(start + b"x" * 10_000 + end)
+        (message,) = messages.read_line(Line(text, 300 * 2**20, "a message of over 16 MiB"), Limits())
         assert isinstance(message, JSONRPCError)
         assert message.id == "a"
         assert message.error.message == ("the server's answer of 300 MiB is dropped: it is a message of over 16 MiB")

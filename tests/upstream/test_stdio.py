@@ -18,7 +18,7 @@ from fastmcp.client.client import CallToolResult
 from mcp.shared.exceptions import MCPError
 
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.limits import Limits
+from agent_utilities.upstream.limits import Limits, Unfinished
 from agent_utilities.upstream.processes import process
 from agent_utilities.upstream.processes.stdio import StdioUpstream
 from tests.every import every
@@ -208,7 +208,8 @@ class TestEnding:
         async with upstream(command="/bin/cat", args=()) as faulty:
 
             async def start_and_end() -> None:
-                one = StdioUpstream(faulty.config, environ=os.environ, stderr=faulty.stderr, guard=faulty.guard)
+                kept = {"stderr": faulty.stderr, "guard": faulty.guard, "unfinished": Unfinished()}
+                one = StdioUpstream(faulty.config, environ=os.environ, **kept)
                 async with one.streams():
                     pass
 

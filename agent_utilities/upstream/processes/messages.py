@@ -6,8 +6,7 @@ import asyncio
 import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 from anyio.abc import ObjectSendStream
@@ -33,14 +32,18 @@ _ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d+|"[^"\\]*")\s*(?:,\s*"jsonrpc"\s*:\s
 _MESSAGE_WITHIN = re.compile(rb'\{\s*"(?:jsonrpc|id|result|method)"\s*:')
 
 
-@dataclass(slots=True)
-class OverlongLine:
-    """A line that was too long to be kept: its beginning and its end, how long it was, and by what it was too long."""
+class Line(NamedTuple):
+    """A line that a process wrote to its stdout.
 
-    start: bytes
-    end: bytes
+    Args:
+        text: the line with its end, if it has one; of one that is too long its beginning and its end.
+        n_bytes: how long it was.
+        too_long: by what it was too long to be kept; empty where it was not.
+    """
+
+    text: bytearray
     n_bytes: int
-    why: str
+    too_long: str = ""
 
 
 class Lines:
@@ -49,35 +52,33 @@ class Lines:
     def __init__(self, stdout: asyncio.StreamReader, message: IncomingMessage, turns: Turns) -> None:
         self._stdout, self._message, self._turns = stdout, message, turns
 
-    async def next_line(self) -> bytearray | OverlongLine | None:
-        """Return the next line with its end, if it has one; None where nothing more comes.
+    async def next_line(self) -> Line | None:
+        """Return the next line; None where nothing more comes.
 
         Raises:
             TooMuchError: a line that is too long has no end.
         """
-        line, overlong, is_whole = bytearray(), None, False
+        text, n_bytes, too_long, is_whole = bytearray(), 0, "", False
         try:
             while not is_whole:
                 piece, is_whole = await self._piece()
                 if not is_whole:
                     await self._turns.after(len(piece))
-                if overlong is None:
-                    line += piece
+                text += piece
+                n_bytes += len(piece)
+                if not too_long:
                     try:
-                        self._message.has(len(line))
+                        self._message.has(n_bytes)
                     except TooMuchError as error:
-                        ends = bytes(line[:_ENDS_BYTES]), bytes(line[-_ENDS_BYTES:])
-                        overlong = OverlongLine(*ends, len(line), str(error))
-                        line.clear()
+                        too_long = str(error)
                         self._message.has(0)
-                else:
-                    overlong.end = (overlong.end + piece[-_ENDS_BYTES:])[-_ENDS_BYTES:]
-                    overlong.n_bytes += len(piece)
-                    if not is_whole and overlong.n_bytes > (limit := self._message.limits.upstream_bytes):
+                if too_long:
+                    del text[_ENDS_BYTES:-_ENDS_BYTES]
+                    if not is_whole and n_bytes > (limit := self._message.limits.upstream_bytes):
                         raise TooMuchError(f"a line of over {limit / MIB:,.4g} MiB without an end")
         finally:
             self._message.has(0)
-        return overlong or line or None
+        return Line(text, n_bytes, too_long) if text else None
 
     async def _piece(self) -> tuple[bytes, bool]:
         """Return what is there of a line, and whether that is its end."""
@@ -91,27 +92,30 @@ class Lines:
             return b"", True
 
 
-def read_line(line: bytes | bytearray, limits: Limits) -> list[JSONRPCMessage]:
+def read_line(line: Line, limits: Limits) -> list[JSONRPCMessage]:
     """Return the messages of a line: one, as a rule; none where it is no message.
 
-    A message after other text on its line is found too. An answer that can't be read is given as an error, so that
-    whoever waits for it does not wait on.
+    A message after other text on its line is found too. An answer that is too long, or can't be read, is given as an
+    error, so that whoever waits for it does not wait on.
     """
-    if not line.strip():
+    text = line.text
+    if line.too_long:
+        return _unreadable(text, f"of {line.n_bytes / MIB:,.4g} MiB is dropped: it is {line.too_long}")
+    if not text.strip():
         return []
-    within = _MESSAGE_WITHIN.search(line, 0, 4096) if line[:1] not in (b"{", b"[") else None
+    within = _MESSAGE_WITHIN.search(text, 0, 4096) if not text.startswith((b"{", b"[")) else None
     if within:
-        line = line[within.start() :]
+        text = text[within.start() :]
     try:
-        limits.check_values(line)
-        value = _parse(line)
+        limits.check_values(text)
+        value = _parse(text)
         batch = value if isinstance(value, list) else [value]
         return [jsonrpc_message_adapter.validate_python(item, by_name=False) for item in batch]
     except (ValueError, RecursionError) as error:
-        return unreadable(line[:_ENDS_BYTES], line[-_ENDS_BYTES:], f"could not be read: {error}")
+        return _unreadable(text, f"could not be read: {error}")
 
 
-def _parse(line: bytes | bytearray) -> Any:
+def _parse(line: bytearray) -> Any:
     try:
         return from_json(line)
     except ValueError:
@@ -120,14 +124,9 @@ def _parse(line: bytes | bytearray) -> Any:
         return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
-def too_long(line: OverlongLine) -> list[JSONRPCMessage]:
-    """Return an error in the place of an answer that was too long; nothing where its id can't be told."""
-    return unreadable(line.start, line.end, f"of {line.n_bytes / MIB:,.4g} MiB is dropped: it is {line.why}")
-
-
-def unreadable(start: bytes | bytearray, end: bytes | bytearray, reason: str) -> list[JSONRPCMessage]:
+def _unreadable(text: bytearray, reason: str) -> list[JSONRPCMessage]:
     """Return an error in the place of an answer, by the id at its beginning or end; nothing where there is none."""
-    found = _ID_FIRST.search(start) or _ID_LAST.search(end)
+    found = _ID_FIRST.search(text[:_ENDS_BYTES]) or _ID_LAST.search(text[-_ENDS_BYTES:])
     if found is None:
         return []
     error = ErrorData(code=INTERNAL_ERROR, message=f"the server's answer {reason}")

@@ -17,14 +17,8 @@ from mcp.shared.message import SessionMessage
 from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.errors import Cause, UpstreamError
-from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, TooMuchError, Turns, Unfinished
-from agent_utilities.upstream.processes.messages import (
-    Lines,
-    MessageWriter,
-    OverlongLine,
-    read_line,
-    too_long,
-)
+from agent_utilities.upstream.limits import MIB, IncomingMessage, TooMuchError, Turns, Unfinished
+from agent_utilities.upstream.processes.messages import Line, Lines, MessageWriter, read_line
 from agent_utilities.upstream.processes.process import CLOSED_S, ProcessGuard, UpstreamProcess
 from agent_utilities.upstream.processes.program import (
     CommandError,
@@ -40,11 +34,10 @@ _TOLD_GARBAGE_LINES = 20
 _TOLD_CHARACTERS = 200
 
 
-class StdioUpstream:
+class StdioUpstream(ObjectReceiveStream[SessionMessage]):
     """One process, started once by `streams` and ended, with all that it started, when that is left.
 
-    Args:
-        limits: what it may send; the config's where None. A longer answer becomes an error that says so.
+    Its messages are read when they are asked for.
     """
 
     is_handshake_only = False
@@ -57,11 +50,11 @@ class StdioUpstream:
         environ: Mapping[str, str],
         stderr: StderrLog,
         guard: ProcessGuard,
-        limits: Limits | None = None,
-        unfinished: Unfinished | None = None,
+        unfinished: Unfinished,
     ) -> None:
         self.config, self.stderr, self.guard = config, stderr, guard
-        self.limits, self.unfinished = limits or config.limits, unfinished or Unfinished()
+        self.limits = config.limits
+        """What it may send. A longer answer becomes an error that says so."""
         self.died = asyncio.Event()
         """Set once the process has exited or closed a pipe, when calls have no answer to wait for; `exit_text` is set
         before."""
@@ -69,12 +62,15 @@ class StdioUpstream:
         """How it died, such as `exited with status 3`; empty while it lives, and where it was we who ended it."""
         self.first_garbage = ""
         """The first line on stdout that was no message, cut and made readable."""
-        self.n_messages = 0
-        """Messages that it has sent."""
         self.pid: int | None = None
         """The process's id, once it was started."""
-        self._environ = environ
+        self._environ, self._unfinished = environ, unfinished
         self._secrets = secrets_of(config)
+        self._turns = Turns()
+        self._messages: deque[SessionMessage] = deque()
+        self._n_told = self._n_lines = self._n_bytes = 0
+        self._cut_reason = ""
+        self._has_spoken = self._is_stdin_closed = self._is_over = False
         stderr.hide(self._secrets)
 
     @asynccontextmanager
@@ -84,12 +80,19 @@ class StdioUpstream:
         Raises:
             UpstreamError: the command can't be run, with where it was looked for.
         """
-        process = await self._start()
-        messages = _Messages(self, process)
+        process = self._process = await self._start()
+        self._lines = Lines(process.stdout, IncomingMessage(self.limits, self._unfinished), self._turns)
+        watching_stdin = asyncio.create_task(self._watch_stdin())
         try:
-            yield messages, MessageWriter(process.stdin, self.died)
+            yield self, MessageWriter(process.stdin, self.died)
         finally:
-            await messages.end()
+            watching_stdin.cancel()
+            try:
+                with anyio.CancelScope(shield=True):  # whoever is cancelled meanwhile
+                    await process.end()
+            finally:
+                self._tell("")
+                process.close()
 
     async def _start(self) -> UpstreamProcess:
         try:
@@ -124,20 +127,6 @@ class StdioUpstream:
         env["PATH"] = child_path(env.get("PATH", ""), program, home, is_configured=is_configured)
         return program, env, folder
 
-
-class _Messages(ObjectReceiveStream[SessionMessage]):
-    """The messages of a process, read when they are asked for, and why they end."""
-
-    def __init__(self, upstream: StdioUpstream, process: UpstreamProcess) -> None:
-        self._upstream, self._process, self._limits = upstream, process, upstream.limits
-        self._turns = Turns()
-        self._lines = Lines(process.stdout, IncomingMessage(upstream.limits, upstream.unfinished), self._turns)
-        self._messages: deque[SessionMessage] = deque()
-        self._watching_stdin = asyncio.create_task(self._watch_stdin())
-        self._n_told = self._n_lines = self._n_bytes = 0
-        self._cut_reason = ""
-        self._is_stdin_closed = self._is_over = False
-
     async def receive(self) -> SessionMessage:
         """Return the next message.
 
@@ -158,9 +147,8 @@ class _Messages(ObjectReceiveStream[SessionMessage]):
             else:
                 began_s = asyncio.get_running_loop().time()
                 self._take(line)
-                n_bytes = 0 if isinstance(line, OverlongLine) else len(line)
-                await self._turns.after(n_bytes, asyncio.get_running_loop().time() - began_s)
-        self._upstream.n_messages += 1
+                await self._turns.after(len(line.text), asyncio.get_running_loop().time() - began_s)
+        self._has_spoken = True
         self._n_lines = self._n_bytes = 0
         return self._messages.popleft()
 
@@ -172,35 +160,31 @@ class _Messages(ObjectReceiveStream[SessionMessage]):
         """Tell how the process died, before those hear of it who wait for answers."""
         if not self._cut_reason and not self._is_stdin_closed:
             await is_set(self._process.exited, within_s=CLOSED_S)
-        if not self._upstream.died.is_set():
+        if not self.died.is_set():
             await self._process.take_last_words()
         closed = f"closed its {'stdin' if self._is_stdin_closed else 'stdout'}"
         self._tell(self._process.exit_text or self._cut_reason or closed)
         self._is_over = True
 
-    def _take(self, line: bytearray | OverlongLine) -> None:
-        if isinstance(line, OverlongLine):
-            messages = too_long(line)
-            if not messages:
-                self._cut_reason = f"wrote a line of {line.n_bytes / MIB:,.4g} MiB, {line.why}"
-        else:
-            messages = read_line(line, self._limits)
-            if not messages:
-                self._count_garbage(line)
+    def _take(self, line: Line) -> None:
+        messages = read_line(line, self.limits)
         self._messages.extend(map(SessionMessage, messages))
+        if not messages and line.too_long:
+            self._cut_reason = f"wrote a line of {line.n_bytes / MIB:,.4g} MiB, {line.too_long}"
+        elif not messages:
+            self._count_garbage(line.text)
 
     def _count_garbage(self, line: bytearray) -> None:
         """Count a line that is no message, log the first ones, and end it where there is nothing else for too long."""
-        upstream, limits = self._upstream, self._limits
         self._n_lines += 1
         self._n_bytes += len(line)
         if self._n_told < _TOLD_GARBAGE_LINES and line.strip():
             self._n_told += 1
-            text = upstream.shown(readable(bytes(line[:_TOLD_CHARACTERS])))
-            upstream.first_garbage = upstream.first_garbage or text
-            upstream.stderr.note(f"on stdout, no message: {text}")
-        if self._n_lines >= limits.garbage_lines or self._n_bytes >= limits.garbage_bytes:
-            example = f", such as {upstream.first_garbage!r}" if upstream.n_messages and upstream.first_garbage else ""
+            text = self.shown(readable(bytes(line[:_TOLD_CHARACTERS])))
+            self.first_garbage = self.first_garbage or text
+            self.stderr.note(f"on stdout, no message: {text}")
+        if self._n_lines >= self.limits.garbage_lines or self._n_bytes >= self.limits.garbage_bytes:
+            example = f", such as {self.first_garbage!r}" if self._has_spoken and self.first_garbage else ""
             much = f"{self._n_lines:,} lines ({self._n_bytes / MIB:,.1f} MiB)"
             self._cut_reason = f"wrote {much} to stdout with no message among them{example}"
 
@@ -212,26 +196,15 @@ class _Messages(ObjectReceiveStream[SessionMessage]):
         self._is_stdin_closed = True
         self._process.end_reading(self._process.stdout)
 
-    async def end(self) -> None:
-        """End the process with all that it started, whoever is cancelled meanwhile."""
-        self._watching_stdin.cancel()
-        try:
-            with anyio.CancelScope(shield=True):
-                await self._process.end()
-        finally:
-            self._tell("")
-            self._process.close()
-
     def _tell(self, exit_text: str) -> None:
-        upstream = self._upstream
-        if upstream.died.is_set():
+        if self.died.is_set():
             return
         if exit_text:
-            is_mcp = upstream.n_messages or not upstream.first_garbage
-            garbage = "" if is_mcp else f"; what it writes to stdout is no MCP, such as {upstream.first_garbage!r}"
-            upstream.exit_text = exit_text + garbage
-        upstream.stderr.note(exit_text or "was stopped")
-        upstream.died.set()
+            is_mcp = self._has_spoken or not self.first_garbage
+            garbage = "" if is_mcp else f"; what it writes to stdout is no MCP, such as {self.first_garbage!r}"
+            self.exit_text = exit_text + garbage
+        self.stderr.note(exit_text or "was stopped")
+        self.died.set()
 
 
 _SCARCE = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
