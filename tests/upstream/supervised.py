@@ -148,8 +148,7 @@ async def running(
         environ=os.environ,
         store=store or in_memory(),
         on_change=changes.append,
-        n_starts=n_starts,
-        policy=policy,
+        policy=replace(policy, n_starts=n_starts),
     )
     started = asyncio.Event()
     task = asyncio.create_task(upstreams.run(started))

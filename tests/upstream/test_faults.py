@@ -15,7 +15,7 @@ import pytest
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.connections.session import UpstreamSession
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.supervision.backoff import ListingBounds, Policy
+from agent_utilities.upstream.supervision.backoff import Policy
 from tests.upstream.snapshots import in_memory
 from tests.upstream.supervised import QUICK, SLOW, Running, faulty, is_alive, running
 
@@ -193,7 +193,7 @@ class TestLists:
             assert gateway["bad"].snapshot.problems == ()
 
     async def test_over_the_bounds_is_cut_and_told(self):
-        policy = replace(QUICK, bounds=ListingBounds(n_items=5))
+        policy = replace(QUICK, n_items=5)
         async with beside_a_good_one(faulty("bad"), policy) as gateway:
             await gateway.seen("bad")
             snapshot = gateway["bad"].snapshot

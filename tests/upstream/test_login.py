@@ -21,11 +21,11 @@ from agent_utilities.cli.gateway_servers import login_at
 from agent_utilities.errors import InputError
 from agent_utilities.upstream.config import GatewayConfig, OAuthClient, UpstreamConfig
 from agent_utilities.upstream.http.login import DONE, Login, NoLogin, auth_of, tokens_of
-from agent_utilities.upstream.limits import Unfinished
 from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog
 from agent_utilities.upstream.secrets import secrets_of
-from agent_utilities.upstream.supervision.opening import transport_of
+from agent_utilities.upstream.supervision.backoff import Policy
+from agent_utilities.upstream.supervision.opening import Opener, Shared
 from tests.every import every
 from tests.upstream.processes import Over
 from tests.wire.processes import HttpProcess
@@ -39,8 +39,8 @@ def upstream(url: str = "http://x.example/mcp", **more: object) -> UpstreamConfi
 
 def over(config: UpstreamConfig, environ: Mapping[str, str]) -> Over:
     """Return the transport that a gateway reaches an upstream by."""
-    unfinished = Unfinished()
-    return Over(transport_of(config, environ=environ, stderr=StderrLog(), guard=ProcessGuard(), unfinished=unfinished))
+    shared = Shared(environ, ProcessGuard(), Policy(), asyncio.Semaphore())
+    return Over(Opener(config, StderrLog(), shared).transport(config.transport))
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,20 +41,13 @@ class BackoffRule:
         return wait * (1 + self.spread * (2 * dice() - 1))
 
 
-@dataclass(frozen=True, slots=True)
-class ListingBounds:
-    """How much of a listing is taken, of each kind of component; its bytes as JSON."""
-
-    n_items: int = 20_000
-    n_pages: int = 1_000
-    n_bytes: int = 64 * 1024 * 1024
-
-
 @dataclass(frozen=True)
 class Policy:
     """What holds for every upstream of a gateway. Tests shorten it.
 
     Args:
+        n_items: how many components of a kind are taken of a listing; `n_pages` of it, and `n_bytes` as JSON.
+        n_starts: how many are started at once unasked, to see what they list.
         probe_s: seconds that a probe for the newer era is waited for alone.
         slot_s: seconds that a listing may keep others from being started for theirs.
         max_age_s: seconds after which a snapshot is taken again.
@@ -69,7 +63,10 @@ class Policy:
     """
 
     backoff: BackoffRule = field(default_factory=BackoffRule)
-    bounds: ListingBounds = field(default_factory=ListingBounds)
+    n_items: int = 20_000
+    n_pages: int = 1_000
+    n_bytes: int = 64 * 1024 * 1024
+    n_starts: int = max(8, 4 * (os.cpu_count() or 1))
     probe_s: float = 1.0
     slot_s: float = 10.0
     max_age_s: float = 24 * 3600.0
@@ -93,7 +90,6 @@ class Counts:
     Args:
         n_failures: tries and connections that failed.
         n_failed_calls: calls that ended in an error of the upstream's connection.
-        starts_s: seconds of the starts that came to a connection.
     """
 
     n_starts: int = 0
@@ -101,7 +97,6 @@ class Counts:
     n_calls: int = 0
     n_failed_calls: int = 0
     calls_s: float = 0.0
-    starts_s: float = 0.0
 
 
 class Health:

@@ -153,16 +153,15 @@ class Connection:
             self._failed(self._opener.of_start(error, ""))
 
     async def _run(self) -> None:
-        counts, clock = self._health.counts, asyncio.get_running_loop().time
-        began_s = up_at_s = clock()
-        counts.n_starts += 1
+        clock = asyncio.get_running_loop().time
+        up_at_s = clock()
+        self._health.counts.n_starts += 1
         known_version = self._snapshot.protocol_version if self._snapshot is not None else None
         session: UpstreamSession | None = None
         trouble: UpstreamError | None = None
         try:
             async with self._opener.opened(known_version, self._offered) as session:
                 up_at_s = clock()
-                counts.starts_s += up_at_s - began_s
                 session.changed = self._changed
                 if session.is_modern and self._snapshot is not None:
                     await learn_tools(session, self._snapshot.tools)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from mcp import MCPError
 from mcp_types import ClientCapabilities
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.processes.stdio import StdioUpstream
     from agent_utilities.upstream.supervision.backoff import Policy
 
-
-_T = TypeVar("_T")
-
 N_LINES = 5
 """Lines of stderr that an error quotes."""
 MAX_CHARS = 2_000
@@ -46,26 +44,21 @@ def _line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300]
 
 
-class Starts:
-    """What all starts share.
+@dataclass(frozen=True)
+class Shared:
+    """What all upstreams of a gateway share.
 
     Args:
-        n_at_once: how many upstreams are listed at once for which nobody waits.
-        before_import: called on the event loop before anything is imported for a start.
+        places: for those that are started unasked.
+        importing: held while a thread imports what a start needs, which takes a second: threads that import the same
+            packages at once can deadlock.
     """
 
-    def __init__(self, n_at_once: int, before_import: Callable[[], None] = lambda: None) -> None:
-        self.places = asyncio.Semaphore(n_at_once)
-        self._before_import, self._importing = before_import, asyncio.Lock()
-
-    async def importing(self, make: Callable[[], _T]) -> _T:
-        """Return what imports give that a start needs, which take a second that the event loop has no time for.
-
-        One at a time: threads that import the same packages at once can deadlock.
-        """
-        async with self._importing:
-            self._before_import()
-            return await asyncio.to_thread(make)
+    environ: Mapping[str, str]
+    guard: ProcessGuard
+    policy: Policy
+    places: asyncio.Semaphore
+    importing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 _NOT_STREAMABLE = (400, 404, 405, 406, 415, 501)
@@ -75,19 +68,8 @@ _NOT_STREAMABLE = (400, 404, 405, 406, 415, 501)
 class Opener:
     """What reaches one upstream, and tells why it could not."""
 
-    def __init__(
-        self,
-        config: UpstreamConfig,
-        *,
-        environ: Mapping[str, str],
-        stderr: StderrLog,
-        guard: ProcessGuard,
-        starts: Starts,
-        policy: Policy,
-    ) -> None:
-        self.config, self.stderr, self.policy = config, stderr, policy
-        self.starts = starts
-        self._environ, self._guard = environ, guard
+    def __init__(self, config: UpstreamConfig, stderr: StderrLog, shared: Shared) -> None:
+        self.config, self.stderr, self.shared, self.policy = config, stderr, shared, shared.policy
         self._is_shy = False
         """Whether it exits where it is asked what it does not know."""
         self._transport: Transport | None = None
@@ -145,12 +127,8 @@ class Opener:
         transport_name: Transport,
         version: str | None,
     ) -> UpstreamSession:
-        config = self.config.model_copy(update={"transport": transport_name})
-        transport = await self.starts.importing(
-            lambda: transport_of(
-                config, environ=self._environ, stderr=self.stderr, guard=self._guard, unfinished=self._unfinished
-            )
-        )
+        async with self.shared.importing:
+            transport = await asyncio.to_thread(self.transport, transport_name)
         try:
             async with asyncio.timeout_at(until_s) as limit:
                 up = connected(transport, version, probe_s=self.policy.probe_s, offered=offered)
@@ -158,6 +136,27 @@ class Opener:
         except Exception as error:
             cause = TimeoutError() if limit.expired() else root_error(error)
             raise self.of_start(cause, transport.exit_text) from cause
+
+    def transport(self, name: Transport) -> StdioUpstream | HttpUpstream | SseUpstream:
+        """Return what reaches the upstream, for one session. It imports what it needs: use a thread."""
+        shared = self.shared
+        if name == "stdio":
+            from agent_utilities.upstream.processes.stdio import StdioUpstream
+
+            return StdioUpstream(
+                self.config,
+                environ=shared.environ,
+                stderr=self.stderr,
+                guard=shared.guard,
+                unfinished=self._unfinished,
+            )
+        from agent_utilities.settings import read_settings
+        from agent_utilities.upstream.http.login import auth_of
+        from agent_utilities.upstream.http.transports import HttpUpstream, SseUpstream
+
+        kind = SseUpstream if name == "sse" else HttpUpstream
+        auth = auth_of(self.config, read_settings(shared.environ).gateway_folder)
+        return kind(self.config, auth, self._unfinished)
 
     # -- why it could not --------------------------------------------------------------------------------------------
 
@@ -201,30 +200,6 @@ class Opener:
         """Return what is said of a connection that has ended by itself."""
         doubt = " in the middle of the call, which it may have carried out, or not" if in_call else ""
         return self.error("died", f"it {exit_text or 'ended the connection'}{doubt}")
-
-
-def transport_of(
-    config: UpstreamConfig,
-    *,
-    environ: Mapping[str, str],
-    stderr: StderrLog,
-    guard: ProcessGuard,
-    unfinished: Unfinished,
-) -> StdioUpstream | HttpUpstream | SseUpstream:
-    """Return a transport that reaches the upstream, for one session.
-
-    It imports what it needs, which may take a second: use a thread.
-    """
-    if config.transport == "stdio":
-        from agent_utilities.upstream.processes.stdio import StdioUpstream
-
-        return StdioUpstream(config, environ=environ, stderr=stderr, guard=guard, unfinished=unfinished)
-    from agent_utilities.settings import read_settings
-    from agent_utilities.upstream.http.login import auth_of
-    from agent_utilities.upstream.http.transports import HttpUpstream, SseUpstream
-
-    kind = SseUpstream if config.transport == "sse" else HttpUpstream
-    return kind(config, auth_of(config, read_settings(environ).gateway_folder), unfinished)
 
 
 def _exits_where_probed(transport: Transport, version: str | None, error: UpstreamError) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import os
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -16,8 +15,7 @@ from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog, log_file
 from agent_utilities.upstream.supervision.backoff import Policy
-from agent_utilities.upstream.supervision.opening import Opener, Starts
-from agent_utilities.upstream.supervision.renewal import Renewal
+from agent_utilities.upstream.supervision.opening import Opener, Shared
 from agent_utilities.upstream.supervision.supervisor import Start, Upstream
 
 if TYPE_CHECKING:
@@ -37,9 +35,7 @@ class Upstreams:
     """All upstreams of a gateway.
 
     Args:
-        n_starts: how many are started at once unasked; four times the processors, and at least 8, where None.
         logs: the folder where what upstreams write to stderr is kept; None for memory alone.
-        before_import: called on the event loop before a thread imports what reaches an upstream.
     """
 
     def __init__(
@@ -49,15 +45,12 @@ class Upstreams:
         environ: Mapping[str, str],
         store: SnapshotStore,
         on_change: Callable[[str], None],
-        n_starts: int | None = None,
         logs: Path | None = None,
         policy: Policy | None = None,
-        before_import: Callable[[], None] = lambda: None,
     ) -> None:
-        self._environ, self._store, self._on_change, self._logs = environ, store, on_change, logs
-        self._policy = policy or Policy()
-        self._starts = Starts(n_starts or max(8, 4 * (os.cpu_count() or 1)), before_import)
-        self._guard = ProcessGuard()
+        self._store, self._on_change, self._logs = store, on_change, logs
+        policy = policy or Policy()
+        self._shared = Shared(environ, ProcessGuard(), policy, asyncio.Semaphore(policy.n_starts))
         self._start: Start | None = None
         self._exchanging: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._reloading = asyncio.Lock()
@@ -77,7 +70,7 @@ class Upstreams:
         """Supervise until cancelled. Every process has ended then, and its last words are on a disk that answers."""
         context = contextvars.copy_context()
         try:
-            async with self._guard, asyncio.TaskGroup() as group:
+            async with self._shared.guard, asyncio.TaskGroup() as group:
                 self._start = lambda work: group.create_task(work, context=context.copy())
                 try:
                     for upstream in self:
@@ -93,9 +86,9 @@ class Upstreams:
             await in_daemon_thread(self._flush_logs)
 
     def _flush_logs(self) -> None:
-        ends_s = time.monotonic() + self._policy.disk_s
+        ends_s = time.monotonic() + self._shared.policy.disk_s
         for upstream in self:
-            upstream.stderr.flush(max(0.0, ends_s - time.monotonic()))
+            upstream.opener.stderr.flush(max(0.0, ends_s - time.monotonic()))
 
     async def reload(self, config: GatewayConfig) -> None:
         """Take another config: what is unchanged in it keeps its connections.
@@ -121,7 +114,7 @@ class Upstreams:
                 else:
                     upstream = before.pop(name)
                     if upstream.config != wanted:
-                        upstream.config = wanted
+                        upstream.opener.config = wanted
                         changed[name] = None
                 self._upstreams[name] = upstream
             if self._start is not None:
@@ -141,11 +134,8 @@ class Upstreams:
 
     def _made(self, config: UpstreamConfig, snapshot: Snapshot | None) -> Upstream:
         stderr = StderrLog(log_file(self._logs, config.name) if self._logs is not None else None)
-        opener = Opener(
-            config, environ=self._environ, stderr=stderr, guard=self._guard, starts=self._starts, policy=self._policy
-        )
         changed = partial(self._on_change, config.name)
-        return Upstream(opener, Renewal(snapshot, opener=opener, save=self._store.save, on_change=changed))
+        return Upstream(Opener(config, stderr, self._shared), snapshot, save=self._store.save, on_change=changed)
 
 
 def _is_same_connection(one: UpstreamConfig, other: UpstreamConfig) -> bool:

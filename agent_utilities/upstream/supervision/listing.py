@@ -1,0 +1,138 @@
+"""Lists all that an upstream has, within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import mcp_types
+from mcp import MCPError
+from pydantic import ValidationError
+
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.connections.session import (
+    PROMPT,
+    RESOURCE,
+    TEMPLATE,
+    TOOL,
+    Component,
+    Kind,
+    UpstreamSession,
+    has_ended,
+    learn_tools,
+    parsed,
+    plain,
+)
+from agent_utilities.upstream.http.http_client import http_trouble
+from agent_utilities.upstream.snapshot import Snapshot
+from agent_utilities.upstream.supervision.backoff import Policy
+
+_N_PROBLEMS = 100
+
+
+async def take_snapshot(
+    live: UpstreamSession, config: UpstreamConfig, policy: Policy, before: Snapshot | None
+) -> Snapshot:
+    """Return all that an upstream lists now. Of what it has no capability for, it is not asked.
+
+    A list other than of its tools that it fails to give costs none of the others: as such servers are, that need a
+    database to say what resources they have, and none for their tools.
+
+    Raises:
+        TimeoutError: listing its tools takes longer than it may.
+        MCPError: it answers with an error, or the connection has ended.
+        ValidationError: it answers with what is no listing.
+    """
+    has = live.server_capabilities or mcp_types.ServerCapabilities()
+    listing = _Listing(live, policy, config.list_timeout_s)
+    tools = await listing.all(TOOL) if has.tools else ()
+    if live.is_modern:
+        await learn_tools(live, tools)
+    others: dict[str, tuple[Any, ...]] = {}
+    of_others = (("prompts", PROMPT, has.prompts), ("resources", RESOURCE, has.resources))
+    for name, kind, is_there in (*of_others, ("templates", TEMPLATE, has.resources)):
+        others[name] = await listing.of(kind, getattr(before, name, ())) if is_there else ()
+    problems = listing.problems
+    if len(problems) > _N_PROBLEMS:
+        problems[_N_PROBLEMS:] = [f"{len(problems) - _N_PROBLEMS} more that could not be taken"]
+    return Snapshot(
+        upstream=config.name,
+        config_digest=config.digest,
+        taken_at_s=time.time(),
+        protocol_version=live.protocol_version or "",
+        server_info=plain(live.server_info) if live.server_info is not None else {},
+        instructions=live.instructions,
+        capabilities=plain(has),
+        tools=tools,
+        problems=tuple(problems),
+        n_absent=listing.n_absent,
+        **others,
+    )
+
+
+class _Listing:
+    """Takes the components of one upstream, within bounds that hold for each kind."""
+
+    def __init__(self, live: UpstreamSession, policy: Policy, timeout_s: float) -> None:
+        self._live, self._policy, self._timeout_s = live, policy, timeout_s
+        self.problems: list[str] = []
+        self.n_absent = 0
+        """Of a gateway, how many of its own servers are not in its lists yet."""
+
+    async def of(self, kind: Kind, before: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return all components of a kind; what it listed before, and a line in `problems`, where it fails to list."""
+        try:
+            return await self.all(kind)
+        except TimeoutError:
+            why = f"that took over {self._timeout_s:g} s"
+        except ValidationError as error:
+            why = f"it answers with what is none, {error.error_count()} errors"
+        except MCPError as error:
+            if has_ended(error) or http_trouble(error) is not None:
+                raise
+            if error.code == mcp_types.METHOD_NOT_FOUND:  # many that have resources know nothing of templates
+                return ()
+            why = f"it answers with an error: {error.message}"
+        self.problems.append(f"{kind.name}s could not be listed, {why}"[:300])
+        return before
+
+    async def all(self, kind: Kind) -> tuple[Any, ...]:
+        """Return all components of a kind, in the upstream's order; of two with one name the first."""
+        async with asyncio.timeout(self._timeout_s):
+            return tuple((await self._all(kind)).values())
+
+    async def _all(self, kind: Kind) -> dict[str, Component]:
+        taken: dict[str, Component] = {}
+        n_bytes, cursor, seen = 0, None, set[str]()
+        for _ in range(self._policy.n_pages):
+            raw = await self._live.list_page(kind, cursor)
+            self.n_absent = max(self.n_absent, _n_absent(raw))
+            items, problems = await asyncio.to_thread(parsed, kind, raw, self._live.protocol_version or "")
+            self.problems += problems
+            for key, component, n_more in items:
+                n_bytes += n_more
+                if len(taken) >= self._policy.n_items or n_bytes > self._policy.n_bytes:
+                    text = f"more {kind.name}s than the {len(taken)} that are taken: so many of one upstream, no more"
+                    self.problems.append(text)
+                    return taken
+                if taken.setdefault(key, component) is not component:
+                    self.problems.append(f"{kind.name} {key!r} is listed more than once; the first is taken")
+            cursor = raw.get("nextCursor")
+            if cursor is None:
+                return taken
+            if cursor in seen:
+                self.problems.append(f"{kind.name}s: a page comes again, and what would follow it is left out")
+                return taken
+            seen.add(cursor)
+        self.problems.append(f"{kind.name}s: over {self._policy.n_pages} pages; what follows is left out")
+        return taken
+
+
+def _n_absent(raw: Mapping[str, Any]) -> int:
+    """Return how many servers a gateway says that its list lacks for now; 0 of any other server."""
+    told: Any = raw
+    for key in ("_meta", "agent-utilities/selection", "absent"):
+        told = told.get(key) if isinstance(told, Mapping) else None
+    return len(told) if isinstance(told, list) else 0
