@@ -27,7 +27,7 @@ from agent_utilities.upstream.operator.lock_text import change_text, visible
 from agent_utilities.upstream.processes.stderr_log import log_file, logged, read_log
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.backoff import Policy
-from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.upstream import Upstream
 from agent_utilities.upstream.supervision.upstreams import Upstreams, reach
 
 _STYLE = {"ready": "green", "idle": "green", "off": "dim", "failing": "red"}

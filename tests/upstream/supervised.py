@@ -17,7 +17,7 @@ import mcp_types
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.backoff import BackoffRule, Policy
-from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.upstream import Upstream
 from agent_utilities.upstream.supervision.upstreams import Upstreams
 from tests.upstream.snapshots import in_memory
 

@@ -40,7 +40,7 @@ from agent_utilities.runtime.watched_files import touched
 from agent_utilities.selection.merge import Narrowing
 from agent_utilities.selection.model import CALLER_CHANNELS, OPERATOR_CHANNELS, Selection, fold
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.upstream import Upstream
 
 logger = logging.getLogger("agent_utilities.capabilities")
 

@@ -35,7 +35,7 @@ from agent_utilities.upstream.names import Namespace
 
 if TYPE_CHECKING:
     from agent_utilities.upstream.connections.session import UpstreamSession
-    from agent_utilities.upstream.supervision.supervisor import Upstream
+    from agent_utilities.upstream.supervision.upstream import Upstream
 
 # -- what upstreams answer, as FastMCP passes it through its middleware and we hand it on: as it was given -------------
 

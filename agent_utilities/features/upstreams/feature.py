@@ -29,7 +29,7 @@ from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.operator.operator_rules import ConfigFiles, OperatorRules
 from agent_utilities.upstream.processes.process import watch_parent
 from agent_utilities.upstream.snapshot_store import SnapshotStore
-from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.upstream import Upstream
 from agent_utilities.upstream.supervision.upstreams import Upstreams as Supervised
 from agent_utilities.upstream.supervision.upstreams import reach
 from agent_utilities.visibility.bounds import Bounds

@@ -38,7 +38,7 @@ from agent_utilities.upstream.names import Namespace, names_here, uris_here
 from agent_utilities.upstream.operator.lock import Key, Kind
 from agent_utilities.upstream.operator.operator_rules import OperatorRules
 from agent_utilities.upstream.snapshot import Snapshot
-from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.upstream import Upstream
 from agent_utilities.visibility.bounds import Bounds, Steps, finish
 
 logger = logging.getLogger("agent_utilities.gateway")

@@ -16,7 +16,7 @@ from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog, log_file
 from agent_utilities.upstream.supervision.backoff import Policy
 from agent_utilities.upstream.supervision.opening import Opener, Shared
-from agent_utilities.upstream.supervision.supervisor import Start, Upstream
+from agent_utilities.upstream.supervision.upstream import Start, Upstream
 
 if TYPE_CHECKING:
     from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig

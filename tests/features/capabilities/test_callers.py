@@ -13,7 +13,7 @@ from fastmcp.exceptions import ToolError
 from agent_utilities import AgentServer
 from agent_utilities.features.capabilities import switching as switching_module
 from agent_utilities.upstream.config import GatewayConfig
-from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.upstream import Upstream
 from tests.features.capabilities.capable import TRIGGERS, gateway, listed, offer, processes, session, switched
 from tests.features.capabilities.turns import WORDS, at_rest, six
 from tests.parts import capabilities_of, query_of, upstreams_of

@@ -12,7 +12,7 @@ import pytest
 from fastmcp import Client
 
 from agent_utilities import AgentServer
-from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.upstream import Upstream
 from tests.features.capabilities.capable import listed, processes, session, switched
 from tests.features.capabilities.taps import tap_gateway, tiny, write, write_bundle
 from tests.features.capabilities.turns import at_rest

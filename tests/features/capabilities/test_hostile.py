@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_utilities import AgentServer
-from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.upstream import Upstream
 from tests.features.capabilities.capable import listed, processes, session
 from tests.features.capabilities.learnt import caller_of, serving
 from tests.features.capabilities.taps import tap_gateway, tiny, write_bundle

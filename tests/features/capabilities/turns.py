@@ -15,7 +15,7 @@ from agent_utilities import AgentServer
 from agent_utilities.capabilities.model import Capabilities
 from agent_utilities.capabilities.offering import Offer
 from agent_utilities.selection.channels import META_KEY
-from agent_utilities.upstream.supervision.supervisor import Upstream
+from agent_utilities.upstream.supervision.upstream import Upstream
 from tests.features.capabilities.capable import LONG_S, gateway, listed, offer, processes
 from tests.parts import capabilities_of, query_of, upstreams_of
 
