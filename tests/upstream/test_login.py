@@ -20,7 +20,8 @@ from pydantic import SecretStr
 from agent_utilities.cli.gateway_servers import login_at
 from agent_utilities.errors import InputError
 from agent_utilities.upstream.config import GatewayConfig, OAuthClient, UpstreamConfig
-from agent_utilities.upstream.http.login import DONE, Login, NoLogin, auth_of, tokens_of
+from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.http.login import DONE, Login, auth_of, tokens_of
 from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog
 from agent_utilities.upstream.secrets import secrets_of
@@ -82,7 +83,8 @@ class TestWhich:
         assert auth_of(upstream(), str(tmp_path)) is None
 
     def test_is_needed_where_the_config_says_oauth(self, tmp_path: Path) -> None:
-        assert isinstance(auth_of(upstream(auth="oauth"), str(tmp_path)), NoLogin)
+        with pytest.raises(UpstreamError, match="refused: it wants a login; run: agent-utilities gateway login a"):
+            auth_of(upstream(auth="oauth"), str(tmp_path))
 
     def test_is_by_the_client_that_is_registered_there(self, tmp_path: Path) -> None:
         client = OAuthClient(

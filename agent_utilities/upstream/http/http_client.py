@@ -18,15 +18,14 @@ from agent_utilities.upstream.errors import Cause
 from agent_utilities.upstream.limits import TURN_BYTES, IncomingMessage, Limits, TooMuchError, Turns, Unfinished
 
 _KEY = "agent-utilities/upstream"
-_REFUSED = (401, 403, 407)
-_NOT_NOW = (429, 502, 503, 504)
-_LOST = (400, 404)
-_MEANING = {
+_REFUSED = {
     401: "it wants credentials, or other ones; see `headers` and `auth` of its config, or log in by"
     " `agent-utilities gateway login NAME`",
     403: "what it was given for credentials is not enough",
     407: "the proxy on the way wants credentials",
 }
+_FINAL = (*_REFUSED, 429, 502, 503, 504)
+"""What says as much of any other message, whatever a body says of this one."""
 CONNECT_S = 30.0
 """Seconds to connect and to send; how long an answer may take is for the call's own deadline to say."""
 NOTIFICATION_S = 10.0
@@ -43,14 +42,12 @@ class HttpTrouble:
         cause: what is wrong, in a word.
         detail: what is wrong, for a person.
         is_lost: whether the upstream has forgotten the session, so that it did not look at the message.
-        is_final: whether another message would fare no better.
         status: the HTTP status; None where there is none.
     """
 
     cause: Cause
     detail: str
     is_lost: bool = False
-    is_final: bool = False
     status: int | None = None
 
     def as_error(self) -> mcp_types.ErrorData:
@@ -71,12 +68,12 @@ def http_trouble(error: MCPError) -> HttpTrouble | None:
 
 def trouble_of_status(status: int, has_session: bool, body: bytes) -> HttpTrouble:
     """Return what an HTTP status above 399 says."""
-    if has_session and (status == 404 or (status in _LOST and b"session" in body[:2_000].lower())):
+    if has_session and (status == 404 or (status == 400 and b"session" in body[:2_000].lower())):
         return HttpTrouble("unreachable", "it has forgotten the session", is_lost=True, status=status)
     if status in _REFUSED:
-        return HttpTrouble("refused", f"answered HTTP {status}: {_MEANING[status]}", is_final=True, status=status)
+        return HttpTrouble("refused", f"answered HTTP {status}: {_REFUSED[status]}", status=status)
     meaning = "there is no such address" if status == 404 else "it is not able to answer"
-    return HttpTrouble("unreachable", f"answered HTTP {status}: {meaning}", is_final=status in _NOT_NOW, status=status)
+    return HttpTrouble("unreachable", f"answered HTTP {status}: {meaning}", status=status)
 
 
 class _BoundedBody(httpx2.AsyncByteStream):
@@ -182,11 +179,11 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             response = await super().send(request, **options)
             return await self._judged(request, response)
         except httpx2.TransportError as error:
-            return _answer(request, HttpTrouble("unreachable", _text(error), is_final=True))
+            return _answer(request, HttpTrouble("unreachable", _text(error)))
         except TooMuchError as error:
             return _answer(request, _too_much(error))
         except Exception as error:  # a login that fails raises whatever it likes
-            return _answer(request, HttpTrouble("refused", _text(error), is_final=True))
+            return _answer(request, HttpTrouble("refused", _text(error)))
 
     async def _judged(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         """Return a response that the transport can take, or the error that it comes to."""
@@ -194,7 +191,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         if status >= 400:
             body = await response.aread()
             trouble = trouble_of_status(status, "mcp-session-id" in request.headers, body)
-            if kind == "application/json" and b'"jsonrpc"' in body and not (trouble.is_lost or trouble.is_final):
+            if kind == "application/json" and b'"jsonrpc"' in body and not trouble.is_lost and status not in _FINAL:
                 return response
             return _answer(request, trouble, status)
         if (follow := response.next_request) is not None and next_request_within_origin(response) is None:
@@ -209,7 +206,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         elif kind == "application/json":
             body = (await response.aread()).strip()
             if not (body.startswith((b"{", b"[")) and body.endswith((b"}", b"]"))):
-                return _answer(request, HttpTrouble("not MCP", "answered with half a message, or none", is_final=True))
+                return _answer(request, HttpTrouble("not MCP", "answered with half a message, or none"))
         elif _is_request(request):
             await response.aread()
             return _answer(request, HttpTrouble("not MCP", f"answered with {kind or 'nothing'} (HTTP {status})"))
@@ -235,7 +232,7 @@ def _error(trouble: HttpTrouble) -> str:
 
 
 def _too_much(error: TooMuchError) -> HttpTrouble:
-    return HttpTrouble("sent too much", f"it sent {error}", is_final=True)
+    return HttpTrouble("sent too much", f"it sent {error}")
 
 
 def _text(error: Exception) -> str:

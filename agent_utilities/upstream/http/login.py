@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shlex
 import shutil
-from collections.abc import AsyncGenerator
 from hashlib import blake2b
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from key_value.aio.stores.filetree import (
 )
 
 from agent_utilities.upstream.config import OAuthClient, UpstreamConfig
+from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.folders import gateway_folder
 
 # The SDK logs the traceback of an error that it raises besides, and that is told in a line: only who set up logging
@@ -86,24 +86,12 @@ def _store(folder: Path) -> FileTreeStore:
     )
 
 
-class NoLogin(httpx2.Auth):
-    """The login that nobody has made: no request is sent, and each says what to run."""
-
-    def __init__(self, upstream: str) -> None:
-        self._upstream = upstream
-
-    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Refuse a request.
-
-        Raises:
-            LoginNeededError: always.
-        """
-        raise LoginNeededError(self._upstream)
-        yield request
-
-
 def auth_of(config: UpstreamConfig, folder: str) -> httpx2.Auth | None:
-    """Return what an upstream is shown of us: the token that its config says, or the user's login; None for neither."""
+    """Return what an upstream is shown of us: the token that its config says, or the user's login; None for neither.
+
+    Raises:
+        UpstreamError: its config says that it wants a login, and nobody has made it.
+    """
     token = config.auth.get_secret_value() if config.auth is not None else ""
     says_oauth = token == "oauth"
     if token and not says_oauth:
@@ -112,7 +100,9 @@ def auth_of(config: UpstreamConfig, folder: str) -> httpx2.Auth | None:
         return None
     if (tokens_of(config, folder) / DONE).exists():
         return Login(config, folder)
-    return NoLogin(config.name) if says_oauth else None
+    if says_oauth:
+        raise UpstreamError(config.name, "refused", str(LoginNeededError(config.name)))
+    return None
 
 
 async def log_in(config: UpstreamConfig, folder: str) -> None:

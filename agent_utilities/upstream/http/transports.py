@@ -108,7 +108,7 @@ class SseUpstream(HttpUpstream):
             except (httpx2.TransportError, anyio.BrokenResourceError):
                 pass
         if not is_started and self.exit_text:
-            raise _error(HttpTrouble("sent too much", self.exit_text, is_final=True))
+            raise _error(HttpTrouble("sent too much", self.exit_text))
         if not is_started:
             raise _error(HttpTrouble("not MCP", "it did not say where its messages go"))
 
