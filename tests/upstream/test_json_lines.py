@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from agent_utilities.upstream.limits import IncomingMessage, Limits, Turns, Unfinished
-from agent_utilities.upstream.processes import messages
-from agent_utilities.upstream.processes.messages import Line, Lines
+from agent_utilities.upstream.processes import stdio
+from agent_utilities.upstream.processes.stdio import Line, Lines
 from tests.every import every
 
-ENDS = messages._ENDS_BYTES
+ENDS = stdio._ENDS_BYTES
 
 
 def line(**message: Any) -> bytes:
@@ -37,7 +37,7 @@ async def lines_of(data: bytes, size: int, message_bytes: int = 2**20) -> list[L
 
 
 def read_line(line: bytes) -> list[JSONRPCMessage]:
-    return messages.read_line(Line(bytearray(line), len(line)), Limits())
+    return stdio.read_line(Line(bytearray(line), len(line)), Limits())
 
 
 class TestLines:
@@ -116,7 +116,7 @@ class TestMessages:
     )
     def test_an_answer_that_is_too_long_is_an_error_that_says_how_long(self, start: bytes, end: bytes):
         text = bytearray(start + b"x" * 10_000 + end)
-        (message,) = messages.read_line(Line(text, 300 * 2**20, "a message of over 16 MiB"), Limits())
+        (message,) = stdio.read_line(Line(text, 300 * 2**20, "a message of over 16 MiB"), Limits())
         assert isinstance(message, JSONRPCError)
         assert message.id == "a"
         assert message.error.message == ("the server's answer of 300 MiB is dropped: it is a message of over 16 MiB")
