@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import mcp_types
@@ -163,6 +164,8 @@ GET_PROMPT = Kind(
 READ_RESOURCE = Kind(
     mcp_types.ReadResourceRequest, mcp_types.ReadResourceResult, RelayedResourceResult.of, InputRequiredResourceResult
 )
+_NO_VALUES = mcp_types.Completion(values=[])
+COMPLETE = Kind(mcp_types.CompleteRequest, mcp_types.CompleteResult, attrgetter("completion"), lambda _: _NO_VALUES)
 
 
 @dataclass(frozen=True)
@@ -211,7 +214,7 @@ class Caller:
         return result
 
     async def ask(self, kind: Kind, **params: Any) -> Any:
-        """Get a prompt, or read a resource, by what the upstream calls it.
+        """Get a prompt, read a resource or complete an argument, by what the upstream calls it.
 
         Raises:
             RelayedError: the upstream answered with an error, or failed.
@@ -234,22 +237,12 @@ class Caller:
         """
         snapshot = self.upstream.snapshot
         if snapshot is None or "completions" not in snapshot.capabilities:
-            return mcp_types.Completion(values=[])
+            return _NO_VALUES
         try:
-            async with self._for_present_caller() as relay:
-                params = mcp_types.CompleteRequestParams(
-                    ref=reference, argument=argument, context=given, _meta=relay.request_meta(self.config.forward_meta)
-                )
-                result = await self.upstream.request(
-                    lambda live: live.send_request(mcp_types.CompleteRequest(params=params), mcp_types.CompleteResult),
-                    relay,
-                    relay.headers,
-                )
-                return result.completion
-        except UpstreamError as error:
-            raise MCPError.from_error_data(relayed_failure(error).error) from None
+            completion: mcp_types.Completion = await self.ask(COMPLETE, ref=reference, argument=argument, context=given)
         except RelayedError as error:
             raise MCPError.from_error_data(error.error) from None
+        return completion
 
     # -- eras --------------------------------------------------------------------------------------------------------
 

@@ -172,7 +172,8 @@ class Upstreams(Feature):
         verdict = self.host.surface.verdict(caller, shapes_lists=False)
 
         def is_wanted(upstream: Upstream) -> bool:
-            may_have = name is None or kind not in ("tool", "prompt") or name.startswith(self._prefix_of(upstream))
+            prefix = self.provider.prefix_of(upstream.config.name)
+            may_have = name is None or kind not in ("tool", "prompt") or name.startswith(prefix)
             return may_have and self._may_learn_of(upstream, verdict.bounds)
 
         if name is not None and any(is_unseen(each) and is_wanted(each) for each in self.upstreams):
@@ -209,15 +210,12 @@ class Upstreams(Feature):
             logger.warning("first lists do without %s from now on: %s", name, what)
             await in_daemon_thread(partial(self._store.note_late, upstream.config))
 
-    def _prefix_of(self, upstream: Upstream) -> str:
-        return self.provider.prefix_of(upstream.config.name)
-
     def _may_learn_of(self, upstream: Upstream, bounds: Bounds) -> bool:
         """Whether bounds may leave anything of an upstream that was never seen: by its name, and its toolsets."""
         config = upstream.config
         capabilities = frozenset(config.capabilities) or None
         tags = (config.name, *config.tags)
-        prefix = self._prefix_of(upstream)
+        prefix = self.provider.prefix_of(config.name)
         return bounds.may_permit(entry("tool", prefix, tags=tags, read_only=True, capabilities=capabilities))
 
     async def know_everything(self) -> None:

@@ -100,9 +100,7 @@ def union_of(upstreams: Sequence[Upstream], before: Union, denials: Denials, wai
     for upstream, config, snapshot in seen:
         if snapshot is not None:
             caller = Caller(upstream, config, namespace, tags, waiting)
-            known = before.reached.get(config.name)
-            same = known[0] if known is not None and known[0] == caller else caller
-            reached[config.name] = same, snapshot, (yield from denials(config, snapshot))
+            reached[config.name] = caller, snapshot, (yield from denials(config, snapshot))
     made: dict[Key, tuple[_Given, Any]] = {}
     union, notices = Union(), list(namespace.notices())
     for kind, (_, attribute, _) in _KINDS.items():

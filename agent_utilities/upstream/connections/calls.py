@@ -28,10 +28,6 @@ _NEVER = {
 class GivenUpError(Exception):
     """A call has taken as long as it may: without a sign of progress, or in all."""
 
-    def __init__(self, why: str, *, is_stuck: bool) -> None:
-        super().__init__(why)
-        self.is_stuck = is_stuck
-
 
 class Relay(Protocol):
     """The caller's side of one call: questions and messages of the upstream come here, and nowhere else.
@@ -159,9 +155,9 @@ class Call:
                 raise
             if deadline.when() != until_s:
                 why = f"the call showed no progress for {self.timeout_s:g} s and is given up"
-                raise GivenUpError(why, is_stuck=True) from None
+                raise GivenUpError(why) from None
             why = f"the call took over {self.limit_s:g} s in all and is given up"
-            raise GivenUpError(f"{why}; `maxCallSeconds` of its config raises that", is_stuck=False) from None
+            raise GivenUpError(f"{why}; `maxCallSeconds` of its config raises that") from None
         finally:
             self._deadline = None
             _present.reset(token)

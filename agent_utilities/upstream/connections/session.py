@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -200,27 +199,6 @@ class UpstreamSession(ClientSession):
         unjudged: dict[str, Any] = {kind.field: []} if isinstance(raw.get(kind.field), list) else {}
         validate_server_result(kind.method, self.protocol_version or "", {**raw, **unjudged})
         return raw
-
-
-@asynccontextmanager
-async def connected(
-    transport: StdioUpstream | HttpUpstream,
-    known_version: str | None,
-    *,
-    probe_s: float,
-    offered: mcp_types.ClientCapabilities | None = None,
-) -> AsyncIterator[UpstreamSession]:
-    """Hold a session on which an era is agreed, for as long as the block runs; its processes are gone then.
-
-    Args:
-        known_version, probe_s, offered: as `UpstreamSession.negotiate` takes them.
-
-    Raises:
-        Exception: whatever the transport and the session raise where they can't reach it.
-    """
-    async with transport.streams() as streams, UpstreamSession(transport, *streams) as session:
-        await session.negotiate(known_version, probe_s, offered)
-        yield session
 
 
 async def hear_changes(session: UpstreamSession) -> None:

@@ -15,7 +15,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 from pydantic import ValidationError
 
 from agent_utilities.upstream.config import Transport, UpstreamConfig
-from agent_utilities.upstream.connections.session import UpstreamSession, connected, has_ended
+from agent_utilities.upstream.connections.session import UpstreamSession, has_ended
 from agent_utilities.upstream.errors import Cause, UpstreamError
 from agent_utilities.upstream.http.http_client import http_trouble
 from agent_utilities.upstream.limits import Unfinished
@@ -90,49 +90,47 @@ class Opener:
             UpstreamError: it could not be made.
             Exception: it failed while it was up, or did not end in time.
         """
+        tried = partial(self._tried, offered, asyncio.get_running_loop().time() + self.config.start_timeout_s)
+        transport = self._transport or self.config.transport
+        version = known_version if offered is None and not self._is_shy else LATEST_HANDSHAKE_VERSION
         async with asyncio.timeout(None) as limit, AsyncExitStack() as stack:
-            session = await self._first_of_tries(stack, known_version, offered)
+            try:
+                session = await tried(stack, transport, version)
+            except UpstreamError as error:
+                if _exits_where_probed(transport, version, error):
+                    self._is_shy = True
+                    session = await tried(stack, transport, LATEST_HANDSHAKE_VERSION)
+                elif transport == "http" and _is_not_streamable(error):
+                    try:
+                        session = await tried(stack, "sse", None)
+                    except UpstreamError as other:
+                        raise error from other.__cause__
+                    self._transport = "sse"
+                else:
+                    raise
             try:
                 yield session
             finally:
                 limit.reschedule(asyncio.get_running_loop().time() + self.policy.close_s)
 
-    async def _first_of_tries(
-        self, stack: AsyncExitStack, known_version: str | None, offered: ClientCapabilities | None
-    ) -> UpstreamSession:
-        until_s = asyncio.get_running_loop().time() + self.config.start_timeout_s
-        tried = partial(self._tried, stack, offered, until_s)
-        transport = self._transport or self.config.transport
-        version = known_version if offered is None and not self._is_shy else LATEST_HANDSHAKE_VERSION
-        try:
-            return await tried(transport, version)
-        except UpstreamError as error:
-            if _exits_where_probed(transport, version, error):
-                self._is_shy = True
-                return await tried(transport, LATEST_HANDSHAKE_VERSION)
-            if transport != "http" or not _is_not_streamable(error):
-                raise
-            try:
-                session = await tried("sse", None)
-            except UpstreamError as other:
-                raise error from other.__cause__
-            self._transport = "sse"
-            return session
-
     async def _tried(
         self,
-        stack: AsyncExitStack,
         offered: ClientCapabilities | None,
         until_s: float,
+        stack: AsyncExitStack,
         transport_name: Transport,
         version: str | None,
     ) -> UpstreamSession:
+        """Return a session on which an era is agreed, which the stack ends with its processes."""
         async with self.shared.importing:
             transport = await asyncio.to_thread(self.transport, transport_name)
         try:
-            async with asyncio.timeout_at(until_s) as limit:
-                up = connected(transport, version, probe_s=self.policy.probe_s, offered=offered)
-                return await stack.enter_async_context(up)
+            async with asyncio.timeout_at(until_s) as limit, AsyncExitStack() as begun:
+                streams = await begun.enter_async_context(transport.streams())
+                session = await begun.enter_async_context(UpstreamSession(transport, *streams))
+                await session.negotiate(version, self.policy.probe_s, offered)
+                stack.push_async_exit(begun.pop_all())
+                return session
         except Exception as error:
             cause = TimeoutError() if limit.expired() else root_error(error)
             raise self.of_start(cause, transport.exit_text) from cause

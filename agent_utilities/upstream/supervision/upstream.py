@@ -168,8 +168,7 @@ class Upstream:
                     async with call.under_way():
                         result = await send(session)
             except GivenUpError as error:
-                if error.is_stuck:
-                    connection.doubt()
+                connection.doubt()
                 raise self.opener.error("did not answer", str(error)) from None
             except MCPError as error:
                 raise self._what_it_means(error, connection, session, call) from None
