@@ -1,4 +1,4 @@
-"""A session with an upstream, by whatever reaches it: results as they come, and pages of listings item by item."""
+"""A session with an upstream, by whatever reaches it: results, and pages of listings, as they come."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +20,9 @@ from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
 from mcp_types.methods import validate_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, ValidationError
-from pydantic_core import from_json
+from pydantic import BaseModel
 
-from agent_utilities.upstream.connections.calls import CallsUnderWay, Relay, present_call
+from agent_utilities.upstream.connections.calls import CallsUnderWay, present_call
 from agent_utilities.upstream.http.http_client import HttpTrouble
 from agent_utilities.upstream.limits import TooMuchError, check_parts
 
@@ -39,65 +37,8 @@ _LIST_CHANGES = (
     mcp_types.PromptListChangedNotification,
     mcp_types.ResourceListChangedNotification,
 )
-_WITHIN = 16
-"""How deep a component stands within a snapshot's or a list's JSON, at most."""
-
-Component = mcp_types.Tool | mcp_types.Prompt | mcp_types.Resource | mcp_types.ResourceTemplate
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of component: what a person calls it, and how it is listed.
-
-    Args:
-        field: the field of a list's result that has the items.
-        key: what tells a component from others.
-    """
-
-    name: str
-    method: str
-    field: str
-    key: str
-    model: type[Component]
-
-
-TOOL = Kind("tool", "tools/list", "tools", "name", mcp_types.Tool)
-PROMPT = Kind("prompt", "prompts/list", "prompts", "name", mcp_types.Prompt)
-RESOURCE = Kind("resource", "resources/list", "resources", "uri", mcp_types.Resource)
-TEMPLATE = Kind(
-    "resource template", "resources/templates/list", "resourceTemplates", "uri_template", mcp_types.ResourceTemplate
-)
-_LISTS = frozenset(kind.method for kind in (TOOL, PROMPT, RESOURCE, TEMPLATE))
-
-
-def parsed(kind: Kind, raw: Mapping[str, Any], version: str) -> tuple[list[tuple[str, Component, int]], list[str]]:
-    """Return the components of a page, and a line for each item that is none. It may take long: use a thread.
-
-    Returns:
-        The key, the component and its bytes as JSON, of each; and the lines.
-    """
-    items: list[tuple[str, Component, int]] = []
-    problems: list[str] = []
-    for item in raw[kind.field]:
-        try:
-            validate_server_result(kind.method, version, {**raw, kind.field: [item]})
-            component = kind.model.model_validate(item, by_name=False)
-            written = component.model_dump_json(by_alias=True, exclude_none=True).encode()
-            from_json(_WITHIN * b"[" + written + _WITHIN * b"]")
-        except (ValueError, RecursionError) as error:  # a schema may be nested deeper than can be written, or read
-            problems.append(_why_not(kind, item, error))
-        else:
-            items.append((str(getattr(component, kind.key)), component, len(written)))
-    return items, problems
-
-
-def _why_not(kind: Kind, item: object, error: Exception) -> str:
-    name = item.get("name") if isinstance(item, dict) else None
-    if not isinstance(error, ValidationError):
-        return f"{kind.name} {name!r} is left out: {error}"[:300]
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int) and part != kind.field)
-    return f"{kind.name} {name!r} is left out: {where}{': ' if where else ''}{first['msg']}"[:300]
+_LISTS = {"tools/list", "prompts/list", "resources/list", "resources/templates/list"}
+"""What is listed is judged item by item."""
 
 
 class UpstreamSession(ClientSession):
@@ -180,24 +121,25 @@ class UpstreamSession(ClientSession):
             await negotiate_auto(self)
         self._sending.probe_s = None
 
-    async def list_page(self, kind: Kind, cursor: str | None) -> Mapping[str, Any]:
+    async def list_page(self, method: str, field: str, cursor: str | None) -> Mapping[str, Any]:
         """Return a page of a listing as it came, its items unjudged.
 
         Args:
+            field: of the result, that has the items.
             cursor: of the page; None for the first.
 
         Raises:
             MCPError: it was answered with an error.
             ValidationError: it was answered with what is no page.
         """
-        data: dict[str, Any] = {"method": kind.method}
+        data: dict[str, Any] = {"method": method}
         if cursor is not None:
             data["params"] = {"cursor": cursor}
         opts: CallOptions = {}
         self._stamp(data, opts)
-        raw = await self._sending.send_raw_request(kind.method, data.get("params"), opts)
-        unjudged: dict[str, Any] = {kind.field: []} if isinstance(raw.get(kind.field), list) else {}
-        validate_server_result(kind.method, self.protocol_version or "", {**raw, **unjudged})
+        raw = await self._sending.send_raw_request(method, data.get("params"), opts)
+        unjudged: dict[str, Any] = {field: []} if isinstance(raw.get(field), list) else {}
+        validate_server_result(method, self.protocol_version or "", {**raw, **unjudged})
         return raw
 
 
@@ -238,7 +180,8 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **related: Any
     ) -> dict[str, Any]:
         """Send a request, and return its result as it came."""
-        call = present_call()
+        call, meta = present_call(), (params or {}).get("_meta")
+        is_modern = isinstance(meta, Mapping) and mcp_types.PROTOCOL_VERSION_META_KEY in meta
         if method == "initialize" and self.offered is not None:
             params = {**(params or {}), "capabilities": plain(self.offered)}
         if method == "server/discover" and self.probe_s is not None:
@@ -246,12 +189,14 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         if call is not None:
             headers = {**call.headers, **((opts or {}).get("headers") or {})}
             opts = {**(opts or {}), "on_progress": call.progress, "headers": headers}
-            if call.relay is not None:
-                params = _with_capabilities(params, call.relay)
+            if call.relay is not None and is_modern:
+                # An upstream of 2026-07-28 is told with each request, and asks nothing that isn't offered.
+                offered = plain(call.relay.capabilities or mcp_types.ClientCapabilities())
+                params = {**(params or {}), "_meta": {**(meta or {}), mcp_types.CLIENT_CAPABILITIES_META_KEY: offered}}
         raw = await super().send_raw_request(method, params, opts, **related)
         if method not in _LISTS:
             _check(raw)
-        return {**_UNSAID, **raw} if _is_modern(params) else raw
+        return {**_UNSAID, **raw} if is_modern else raw
 
     async def run(self, on_request: OnRequest, *args: Any, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Receive until the connection ends."""
@@ -285,23 +230,6 @@ def _check(message: Mapping[str, Any]) -> None:
         check_parts(message)
     except TooMuchError as error:
         raise MCPError.from_error_data(HttpTrouble("sent too much", f"it sent {error}").as_error()) from None
-
-
-def _is_modern(params: Mapping[str, Any] | None) -> bool:
-    meta = (params or {}).get("_meta")
-    return isinstance(meta, Mapping) and mcp_types.PROTOCOL_VERSION_META_KEY in meta
-
-
-def _with_capabilities(params: Mapping[str, Any] | None, relay: Relay) -> Mapping[str, Any] | None:
-    """Return a request's params, such that they tell what the caller's client offers where they tell what ours does.
-
-    Upstreams of 2026-07-28 are told with each request, and ask nothing that isn't offered.
-    """
-    meta = (params or {}).get("_meta")
-    if params is None or not isinstance(meta, Mapping) or mcp_types.CLIENT_CAPABILITIES_META_KEY not in meta:
-        return params
-    offered = plain(relay.capabilities or mcp_types.ClientCapabilities())
-    return {**params, "_meta": {**meta, mcp_types.CLIENT_CAPABILITIES_META_KEY: offered}}
 
 
 def plain(value: BaseModel) -> dict[str, Any]:

@@ -5,31 +5,80 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import mcp_types
 from mcp import MCPError
+from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.connections.session import (
-    PROMPT,
-    RESOURCE,
-    TEMPLATE,
-    TOOL,
-    Component,
-    Kind,
-    UpstreamSession,
-    has_ended,
-    learn_tools,
-    parsed,
-    plain,
-)
+from agent_utilities.upstream.connections.session import UpstreamSession, has_ended, learn_tools, plain
 from agent_utilities.upstream.http.http_client import http_trouble
 from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.supervision.backoff import Policy
 
 _N_PROBLEMS = 100
+_WITHIN = 16
+"""How deep a component stands within a snapshot's or a list's JSON, at most."""
+
+Component = mcp_types.Tool | mcp_types.Prompt | mcp_types.Resource | mcp_types.ResourceTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of component: what a person calls it, and how it is listed.
+
+    Args:
+        field: the field of a list's result that has the items.
+        key: what tells a component from others.
+    """
+
+    name: str
+    method: str
+    field: str
+    key: str
+    model: type[Component]
+
+
+TOOL = Kind("tool", "tools/list", "tools", "name", mcp_types.Tool)
+PROMPT = Kind("prompt", "prompts/list", "prompts", "name", mcp_types.Prompt)
+RESOURCE = Kind("resource", "resources/list", "resources", "uri", mcp_types.Resource)
+TEMPLATE = Kind(
+    "resource template", "resources/templates/list", "resourceTemplates", "uri_template", mcp_types.ResourceTemplate
+)
+
+
+def _parsed(kind: Kind, raw: Mapping[str, Any], version: str) -> tuple[list[tuple[str, Component, int]], list[str]]:
+    """Return the components of a page, and a line for each item that is none. It may take long: use a thread.
+
+    Returns:
+        The key, the component and its bytes as JSON, of each; and the lines.
+    """
+    items: list[tuple[str, Component, int]] = []
+    problems: list[str] = []
+    for item in raw[kind.field]:
+        try:
+            validate_server_result(kind.method, version, {**raw, kind.field: [item]})
+            component = kind.model.model_validate(item, by_name=False)
+            written = component.model_dump_json(by_alias=True, exclude_none=True).encode()
+            from_json(_WITHIN * b"[" + written + _WITHIN * b"]")
+        except (ValueError, RecursionError) as error:  # a schema may be nested deeper than can be written, or read
+            problems.append(_why_not(kind, item, error))
+        else:
+            items.append((str(getattr(component, kind.key)), component, len(written)))
+    return items, problems
+
+
+def _why_not(kind: Kind, item: object, error: Exception) -> str:
+    name = item.get("name") if isinstance(item, dict) else None
+    if not isinstance(error, ValidationError):
+        return f"{kind.name} {name!r} is left out: {error}"[:300]
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int) and part != kind.field)
+    return f"{kind.name} {name!r} is left out: {where}{': ' if where else ''}{first['msg']}"[:300]
 
 
 async def take_snapshot(
@@ -107,9 +156,9 @@ class _Listing:
         taken: dict[str, Component] = {}
         n_bytes, cursor, seen = 0, None, set[str]()
         for _ in range(self._policy.n_pages):
-            raw = await self._live.list_page(kind, cursor)
+            raw = await self._live.list_page(kind.method, kind.field, cursor)
             self.n_absent = max(self.n_absent, _n_absent(raw))
-            items, problems = await asyncio.to_thread(parsed, kind, raw, self._live.protocol_version or "")
+            items, problems = await asyncio.to_thread(_parsed, kind, raw, self._live.protocol_version or "")
             self.problems += problems
             for key, component, n_more in items:
                 n_bytes += n_more
