@@ -52,13 +52,9 @@ class UpstreamState:
         cause: of `failing`, in a word.
         detail: of `failing`, for a person; no secret is in it.
         n_failures: tries that failed in a row.
-        next_try_s: the event loop's time of the next try; None where only a call brings one.
-        n_tools: the tools that its snapshot has.
     """
 
     name: StateName
     cause: Cause | None = None
     detail: str = ""
     n_failures: int = 0
-    next_try_s: float | None = None
-    n_tools: int = 0

@@ -99,7 +99,7 @@ class TestIdling:
         async with running(faulty("faulty", f"pids={pids}")) as gateway:
             await gateway.at_rest("faulty")
             assert not any(is_alive(int(line.split()[-1])) for line in pids.read_text().splitlines())
-            assert len(gateway["faulty"].snapshot.tools) == gateway["faulty"].state.n_tools > 10
+            assert len(gateway["faulty"].snapshot.tools) > 10
 
     async def test_it_is_ended_when_nobody_has_used_it_for_long(self):
         async with running(faulty(idle_s=0.05)) as gateway:

@@ -45,7 +45,8 @@ class UpstreamSession(ClientSession):
     """A session that is up. Results are relayed: none is held against its tool's output schema."""
 
     def __init__(self, transport: StdioUpstream | HttpUpstream, read_stream: Any, write_stream: Any) -> None:
-        self._transport = transport
+        self.transport = transport
+        """What carries it, and says how its process ended."""
         dispatcher = self._sending = _Dispatcher(read_stream, _MarkingStream(write_stream))
         self.ended = dispatcher.ended
         """Set once nothing comes from the upstream any more."""
@@ -68,11 +69,6 @@ class UpstreamSession(ClientSession):
             message_handler=on_message,
             client_info=mcp_types.Implementation(name="agent-utilities gateway", version=version("agent-utilities")),
         )
-
-    @property
-    def exit_text(self) -> str:
-        """How its process ended; empty where it has none, or it has not ended."""
-        return self._transport.exit_text
 
     @property
     def is_modern(self) -> bool:
@@ -100,7 +96,7 @@ class UpstreamSession(ClientSession):
             MCPError: the upstream refused both.
         """
         self._sending.offered = offered
-        if self._transport.is_handshake_only:
+        if self.transport.is_handshake_only:
             await self.initialize()
             return
         if known_version in HANDSHAKE_PROTOCOL_VERSIONS:

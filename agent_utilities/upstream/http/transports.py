@@ -25,9 +25,7 @@ class HttpUpstream:
     """Connects by streamable HTTP."""
 
     is_handshake_only = False
-    """Whether it carries nothing but the handshake's era."""
-    is_answered_there = True
-    """Whether the answer to a message is the response to its POST."""
+    """Whether it carries nothing but the handshake's era, its answers not in the responses to POSTs."""
     exit_text = ""
     """Why we ended the stream; empty where we did not."""
 
@@ -39,7 +37,7 @@ class HttpUpstream:
             auth=auth,
             limits=config.limits,
             unfinished=unfinished,
-            is_answered_there=self.is_answered_there,
+            is_answered_there=not self.is_handshake_only,
         )
 
     @asynccontextmanager
@@ -59,7 +57,6 @@ class SseUpstream(HttpUpstream):
     """
 
     is_handshake_only = True
-    is_answered_there = False
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[Any, Any]]:

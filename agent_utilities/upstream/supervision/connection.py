@@ -174,7 +174,7 @@ class Connection:
                 raise
             logger.info("upstream %r: its connection ended by %r", self._opener.config.name, root_error(error))
             if not self._is_over:  # else it was we who ended it
-                trouble = self._opener.died(session.exit_text, in_call=False)
+                trouble = self._opener.died(session.transport.exit_text, in_call=False)
         if trouble is None:
             self._health.is_well()
         else:
@@ -196,7 +196,7 @@ class Connection:
             up_s = asyncio.get_running_loop().time() - up_at_s
             if not self.n_users and up_s >= self._policy.backoff.sustained_s:
                 return None  # it went by itself, as some do that nobody uses
-            return opener.died(session.exit_text, in_call=False)
+            return opener.died(session.transport.exit_text, in_call=False)
         if self._n_unreachable >= limit:
             return opener.error("unreachable", f"{limit} calls in a row did not get through")
         # Others' calls may be why it does not answer: it is ended under them only where it answers none of many.

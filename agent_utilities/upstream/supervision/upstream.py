@@ -105,17 +105,15 @@ class Upstream:
     @property
     def state(self) -> UpstreamState:
         """What it does now."""
-        n_tools = len(self.snapshot.tools) if self.snapshot is not None else 0
+        health, trouble = self._health, self._health.trouble
         if not self.config.enabled:
-            return UpstreamState("off", n_tools=n_tools)
-        health = self._health
+            return UpstreamState("off")
         name: StateName = "unseen" if self.snapshot is None else "idle"
         if self._running:
             name = "ready" if any(each.is_up for each in self._running) else "starting"
-        elif (trouble := health.trouble) is not None:
-            next_try_s = health.next_try_s if health.wait_s > 0 or self._due_in_s() <= 0 else None
-            return UpstreamState("failing", trouble.cause, trouble.detail, health.n_failures, next_try_s, n_tools)
-        return UpstreamState(name, n_failures=health.n_failures, n_tools=n_tools)
+        elif trouble is not None:
+            return UpstreamState("failing", trouble.cause, trouble.detail, health.n_failures)
+        return UpstreamState(name, n_failures=health.n_failures)
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
@@ -193,7 +191,7 @@ class Upstream:
             return opener.error("stopping", "it was ended in the middle of the call")
         if not call.is_sent:
             return _NotSentError()
-        return opener.died(session.exit_text, in_call=True)
+        return opener.died(session.transport.exit_text, in_call=True)
 
     async def connect(self) -> None:
         """Have it connected, as for a call that is about to come; where it can't be, `state` tells why."""
