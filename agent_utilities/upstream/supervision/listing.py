@@ -1,12 +1,14 @@
-"""Lists all that an upstream has, within bounds."""
+"""Lists all that an upstream has, within bounds, and keeps that up to date behind the lists answered from it."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import mcp_types
 from mcp import MCPError
@@ -14,11 +16,19 @@ from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.connections.session import UpstreamSession, has_ended, learn_tools, plain
+from agent_utilities.upstream.connections.session import UpstreamSession, has_ended, is_closed, learn_tools, plain
+from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.http.http_client import http_trouble
+from agent_utilities.upstream.secrets import secrets_of, without_secrets
 from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.supervision.backoff import Policy
+
+if TYPE_CHECKING:
+    from agent_utilities.upstream.supervision.opening import Opener
+
+logger = logging.getLogger(__name__)
 
 _N_PROBLEMS = 100
 _WITHIN = 16
@@ -95,7 +105,7 @@ async def take_snapshot(
         ValidationError: it answers with what is no listing.
     """
     has = live.server_capabilities or mcp_types.ServerCapabilities()
-    listing = _Listing(live, policy, config.list_timeout_s)
+    listing = _Taking(live, policy, config.list_timeout_s)
     tools = await listing.all(TOOL) if has.tools else ()
     if live.is_modern:
         await learn_tools(live, tools)
@@ -121,7 +131,7 @@ async def take_snapshot(
     )
 
 
-class _Listing:
+class _Taking:
     """Takes the components of one upstream, within bounds that hold for each kind."""
 
     def __init__(self, live: UpstreamSession, policy: Policy, timeout_s: float) -> None:
@@ -185,3 +195,95 @@ def _n_absent(raw: Mapping[str, Any]) -> int:
     for key in ("_meta", "agent-utilities/selection", "absent"):
         told = told.get(key) if isinstance(told, Mapping) else None
     return len(told) if isinstance(told, list) else 0
+
+
+class Listing:
+    """What one upstream lists: when it is to be taken anew, how it is, and kept.
+
+    Args:
+        snapshot: what it listed the last time; None where it was never reached.
+        save: keeps a snapshot; called in a thread.
+        on_change: called where what it lists has changed.
+    """
+
+    def __init__(
+        self,
+        opener: Opener,
+        snapshot: Snapshot | None,
+        *,
+        save: Callable[[Snapshot], None],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._opener, self.snapshot, self._save, self._on_change = opener, snapshot, save, on_change
+        self.was_tried = asyncio.Event()
+        """Set once it was taken, or could not be, since its owner cleared it; before it is kept on a disk."""
+        self.changed = asyncio.Event()
+        """Set where it is to be taken anew, however young it is."""
+        self.trouble: UpstreamError | None = None
+        """Why the last time failed; None after one that did not."""
+        self._turn, self._began_s = asyncio.Lock(), 0.0
+        if snapshot is not None and snapshot.n_absent > 0:
+            self.changed.set()
+
+    @property
+    def due_in_s(self) -> float:
+        """Seconds until it is to be taken anew for its age."""
+        if self.snapshot is None:
+            return 0.0
+        age_s, max_age_s = time.time() - self.snapshot.taken_at_s, self._opener.policy.max_age_s
+        return max(0.0, max_age_s - age_s) if age_s >= 0 else 0.0
+
+    async def take(self, session: UpstreamSession, limit_s: float) -> None:
+        """Take it anew on a session, once for all who ask together.
+
+        A gateway lists what it has, and has the rest as soon as its own servers have answered. Who ended it in between
+        would end them too. So it is asked again while it lacks something.
+
+        Args:
+            limit_s: seconds after which that ends.
+
+        Raises:
+            UpstreamError: it could not be listed, for as long as the connection lasted.
+            MCPError: the connection has ended.
+        """
+        clock = asyncio.get_running_loop().time
+        asked_s = first_s = clock()
+        while True:
+            async with self._turn:
+                if self._began_s < asked_s:
+                    self._began_s = clock()
+                    self.changed.clear()
+                    await self._take(session)
+            if self.trouble is not None:
+                raise self.trouble
+            lacking_s = clock() - first_s
+            if self.snapshot is None or not self.snapshot.n_absent or lacking_s >= limit_s:
+                return
+            await asyncio.sleep(self._opener.policy.settle_s)
+            await is_set(self.changed, within_s=lacking_s)
+            asked_s = clock()
+
+    async def _take(self, session: UpstreamSession) -> None:
+        """Take it and keep it; a stop waits for the disk, but not for one that hangs."""
+        before = self.snapshot
+        try:
+            listed = await take_snapshot(session, self._opener.config, self._opener.policy, before)
+        except Exception as error:
+            if is_closed(error):
+                raise
+            self.trouble = self._opener.of_listing(error)
+            return
+        self.trouble = None
+        snapshot = self.snapshot = await asyncio.to_thread(without_secrets, listed, secrets_of(self._opener.config))
+        saving = asyncio.ensure_future(in_daemon_thread(partial(self._save, snapshot)))
+        try:
+            if before is None or await asyncio.to_thread(lambda: before.digest != snapshot.digest):
+                self._on_change()
+            self.was_tried.set()
+            for problem in snapshot.problems if before is None or before.problems != snapshot.problems else ():
+                logger.warning("upstream %r: %s", snapshot.upstream, problem)
+            await asyncio.shield(saving)
+        except Exception:  # a fault of whoever is told of a change, or of the store, ends no renewal
+            logger.exception("upstream %r: its snapshot could not be kept", snapshot.upstream)
+        finally:
+            await asyncio.wait([saving], timeout=self._opener.policy.disk_s)

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from agent_utilities.runtime.waiting import in_daemon_thread, is_set
+from agent_utilities.runtime.waiting import is_set
 from agent_utilities.upstream.connections.calls import Call, GivenUpError, forwarded
-from agent_utilities.upstream.connections.session import has_ended, is_closed
+from agent_utilities.upstream.connections.session import has_ended
 from agent_utilities.upstream.errors import StateName, UpstreamError, UpstreamState
 from agent_utilities.upstream.http.http_client import http_trouble
-from agent_utilities.upstream.secrets import secrets_of, without_secrets
 from agent_utilities.upstream.supervision.backoff import Counts, Health
 from agent_utilities.upstream.supervision.connection import Connection
-from agent_utilities.upstream.supervision.listing import take_snapshot
+from agent_utilities.upstream.supervision.listing import Listing
 from agent_utilities.upstream.supervision.opening import Opener
 
 if TYPE_CHECKING:
@@ -46,36 +43,13 @@ class _NotSentError(Exception):
 
 
 class Upstream:
-    """One configured server.
+    """One configured server."""
 
-    Args:
-        snapshot: what it listed the last time; None where it was never reached.
-        save: keeps a snapshot; called in a thread.
-        on_change: called where what it lists has changed.
-    """
-
-    def __init__(
-        self,
-        opener: Opener,
-        snapshot: Snapshot | None,
-        *,
-        save: Callable[[Snapshot], None],
-        on_change: Callable[[], None],
-    ) -> None:
-        self.opener, self._policy = opener, opener.policy
+    def __init__(self, opener: Opener, listing: Listing) -> None:
+        self.opener, self._listing, self._policy = opener, listing, opener.policy
         """What reaches it, and has its config and what it writes to stderr."""
-        self.snapshot = snapshot
-        """What it last listed; None where it was never reached."""
-        self._save, self._on_change = save, on_change
-        self.was_tried = asyncio.Event()
-        """Set once it has listed what it has since it runs, or failed to; before that is kept on a disk."""
-        self._changed = asyncio.Event()
-        """Set where its snapshot is to be taken anew, however young it is."""
-        self._listing_turn, self._listing_began_s = asyncio.Lock(), 0.0
-        self._list_trouble: UpstreamError | None = None
-        """Why the last listing failed; None after one that did not."""
-        if snapshot is not None and snapshot.n_absent > 0:
-            self._changed.set()
+        self.was_tried = listing.was_tried
+        """Set once it has listed what it has since it runs, or failed to."""
         self.counts = Counts()
         """What it has done since the gateway started."""
         self._health, self._health_of_asking = Health(self._policy, self.counts), Health(self._policy, self.counts)
@@ -96,6 +70,11 @@ class Upstream:
     def config(self) -> UpstreamConfig:
         """How it is configured."""
         return self.opener.config
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """What it last listed; None where it was never reached."""
+        return self._listing.snapshot
 
     @property
     def is_running(self) -> bool:
@@ -245,14 +224,14 @@ class Upstream:
         clock, policy = asyncio.get_running_loop().time, self._policy
         settle_s, listed_s, least_s = policy.settle_s, 0.0, 0.0
         while True:
-            if await is_set(self._changed, within_s=max(least_s, self._due_in_s())):
+            if await is_set(self._listing.changed, within_s=max(least_s, self._listing.due_in_s)):
                 is_busy = clock() - listed_s < settle_s
                 settle_s = min(policy.settle_limit_s, settle_s * 2) if is_busy else policy.settle_s
                 await asyncio.sleep(settle_s)
             await asyncio.sleep(self._health.wait_s)
             await self._renew(self.config.idle_s)
             listed_s = clock()
-            is_used = self._list_trouble is not None and _FOR_ALL in self._connections
+            is_used = self._listing.trouble is not None and _FOR_ALL in self._connections
             least_s = policy.backoff.limit_s if is_used else 0.0  # it serves calls, though it can't list
 
     async def _renew(self, limit_s: float) -> None:
@@ -277,7 +256,7 @@ class Upstream:
             connection = self._connection(_FOR_ALL, is_listed=True)
             try:
                 with connection.listing():
-                    await self._list(await connection.session(), limit_s)
+                    await self._listing.take(await connection.session(), limit_s)
             except (MCPError, UpstreamError) as error:
                 self.was_tried.set()
                 # Where the connection has ended why is for that to say.
@@ -286,68 +265,6 @@ class Upstream:
             except Exception:  # it must not end the others
                 logger.exception("upstream %r could not be listed", self.config.name)
         self.was_tried.set()
-
-    def _due_in_s(self) -> float:
-        """Return the seconds until the snapshot is to be taken anew for its age."""
-        if self.snapshot is None:
-            return 0.0
-        age_s, max_age_s = time.time() - self.snapshot.taken_at_s, self._policy.max_age_s
-        return max(0.0, max_age_s - age_s) if age_s >= 0 else 0.0
-
-    async def _list(self, session: UpstreamSession, limit_s: float) -> None:
-        """Take the snapshot anew on a session, once for all who ask together.
-
-        A gateway lists what it has, and has the rest as soon as its own servers have answered. Who ended it in between
-        would end them too. So it is asked again while it lacks something.
-
-        Args:
-            limit_s: seconds after which that ends.
-
-        Raises:
-            UpstreamError: it could not be listed, for as long as the connection lasted.
-            MCPError: the connection has ended.
-        """
-        clock = asyncio.get_running_loop().time
-        asked_s = first_s = clock()
-        while True:
-            async with self._listing_turn:
-                if self._listing_began_s < asked_s:
-                    self._listing_began_s = clock()
-                    self._changed.clear()
-                    await self._list_once(session)
-            if self._list_trouble is not None:
-                raise self._list_trouble
-            lacking_s = clock() - first_s
-            if self.snapshot is None or not self.snapshot.n_absent or lacking_s >= limit_s:
-                return
-            await asyncio.sleep(self._policy.settle_s)
-            await is_set(self._changed, within_s=lacking_s)
-            asked_s = clock()
-
-    async def _list_once(self, session: UpstreamSession) -> None:
-        """Take the snapshot and keep it; a stop waits for the disk, but not for one that hangs."""
-        before = self.snapshot
-        try:
-            listed = await take_snapshot(session, self.config, self._policy, before)
-        except Exception as error:
-            if is_closed(error):
-                raise
-            self._list_trouble = self.opener.of_listing(error)
-            return
-        self._list_trouble = None
-        snapshot = self.snapshot = await asyncio.to_thread(without_secrets, listed, secrets_of(self.config))
-        saving = asyncio.ensure_future(in_daemon_thread(partial(self._save, snapshot)))
-        try:
-            if before is None or await asyncio.to_thread(lambda: before.digest != snapshot.digest):
-                self._on_change()
-            self.was_tried.set()
-            for problem in snapshot.problems if before is None or before.problems != snapshot.problems else ():
-                logger.warning("upstream %r: %s", snapshot.upstream, problem)
-            await asyncio.shield(saving)
-        except Exception:  # a fault of whoever is told of a change, or of the store, ends no renewal
-            logger.exception("upstream %r: its snapshot could not be kept", snapshot.upstream)
-        finally:
-            await asyncio.wait([saving], timeout=self._policy.disk_s)
 
     # -- connections -------------------------------------------------------------------------------------------------
 
@@ -384,7 +301,7 @@ class Upstream:
             raise refusal
         if key is not _FOR_ALL and before is None:
             self._make_room()
-        changed = self._changed if is_shared else asyncio.Event()
+        changed = self._listing.changed if is_shared else asyncio.Event()
         connection = Connection(self.opener, health, self.snapshot, offered=offered, changed=changed)
         connection.task = self._start(connection.run(before))
         connection.task.add_done_callback(lambda _: self._is_gone(key, connection))

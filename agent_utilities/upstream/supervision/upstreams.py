@@ -15,6 +15,7 @@ from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog, log_file
 from agent_utilities.upstream.supervision.backoff import Policy
+from agent_utilities.upstream.supervision.listing import Listing
 from agent_utilities.upstream.supervision.opening import Opener, Shared
 from agent_utilities.upstream.supervision.upstream import Start, Upstream
 
@@ -135,7 +136,8 @@ class Upstreams:
     def _made(self, config: UpstreamConfig, snapshot: Snapshot | None) -> Upstream:
         stderr = StderrLog(log_file(self._logs, config.name) if self._logs is not None else None)
         changed = partial(self._on_change, config.name)
-        return Upstream(Opener(config, stderr, self._shared), snapshot, save=self._store.save, on_change=changed)
+        opener = Opener(config, stderr, self._shared)
+        return Upstream(opener, Listing(opener, snapshot, save=self._store.save, on_change=changed))
 
 
 def _is_same_connection(one: UpstreamConfig, other: UpstreamConfig) -> bool:
