@@ -121,7 +121,9 @@ class AgentServer(FastMCP[Any]):
         if options.get("version") is None:
             sdk.version = NO_VERSION  # FastMCP would give its own.
         self.stopping = Stopping(self.changes.listen.close)
-        sdk.middleware += [self.stopping, WireMiddleware(self)]
+        wire = WireMiddleware(self)
+        sdk.middleware += [self.stopping, wire]
+        sdk.add_request_handler("tools/list", mcp_types.PaginatedRequestParams, wire.tools.new_ones)
         sdk.get_tool_input_schema = partial(header_schema, self.surface)
         sdk.add_request_handler("subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen)
         for each in self.features:
@@ -224,34 +226,33 @@ class AgentServer(FastMCP[Any]):
 
     async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
         """Return the visible tools, before them features' own; see `FastMCP.list_tools`."""
+        through_middleware = run_middleware and answers.may_be_answered(self, "tool")
+        listed = await answers.listing(self, "tool", super().list_tools, through_middleware)
         request = request_in_force()
-        components = partial(super().list_tools, run_middleware=run_middleware)
-        has_head = not run_middleware or answers.may_be_answered(self, "tool")  # else it is put on below middleware
-        if request is None or not has_head or not request.lists_tools or verdict_in_force() is not request.verdict:
-            return await answers.listing(self, "tool", components, run_middleware)
-        listed = await answers.listing(self, "tool", components, run_middleware)
-        decision = request.verdict.decisions.get((self.surface, "tool"))
-        if decision is None or (run_middleware and any(isinstance(tool, OwnTool) for tool in listed)):
-            return listed  # they were listed already, below the author's middleware, which may leave one of them out
-        head = await self.features.tools_at_head(request, decision)
-        return [*head, *listed] if head else listed
+        if request is not None and request.lists_tools and verdict_in_force() is request.verdict:
+            decision = request.verdict.decisions.get((self.surface, "tool"))
+            # Below the author's middleware they were listed already, and it may have left one of them out.
+            if decision is not None and not (through_middleware and any(isinstance(tool, OwnTool) for tool in listed)):
+                listed = [*await self.features.tools_at_head(request, decision), *listed]
+        return listed if through_middleware or not run_middleware else await answers.whole(self, "tool", listed)
 
     async def list_prompts(self, *, run_middleware: bool = True) -> Sequence[Prompt]:
         """Return the permitted prompts; see `FastMCP.list_prompts`."""
-        prompts = partial(super().list_prompts, run_middleware=run_middleware)
-        return await answers.listing(self, "prompt", prompts, run_middleware)
+        through_middleware = run_middleware and answers.may_be_answered(self, "prompt")
+        return await answers.listing(self, "prompt", super().list_prompts, through_middleware)
 
     async def list_resources(self, *, run_middleware: bool = True) -> Sequence[Resource]:
         """Return the permitted resources; see `FastMCP.list_resources`."""
+        through_middleware = run_middleware and answers.may_be_answered(self, "resource")
         with self.surface.under_verdict():
-            resources = partial(super().list_resources, run_middleware=run_middleware)
-            listed = await answers.listing(self, "resource", resources, run_middleware)
+            listed = await answers.listing(self, "resource", super().list_resources, through_middleware)
             return await answers.without_denied_pages(listed, super().list_tools)
 
     async def list_resource_templates(self, *, run_middleware: bool = True) -> Sequence[ResourceTemplate]:
         """Return the permitted resource templates; see `FastMCP.list_resource_templates`."""
-        templates = partial(super().list_resource_templates, run_middleware=run_middleware)
-        return await answers.listing(self, "template", templates, run_middleware)
+        through_middleware = run_middleware and answers.may_be_answered(self, "template")
+        listed = await answers.listing(self, "template", super().list_resource_templates, through_middleware)
+        return listed if through_middleware or not run_middleware else await answers.whole(self, "template", listed)
 
     async def kept_tools(self, list_them: Callable[[], Awaitable[Sequence[Tool]]]) -> Sequence[Tool]:
         """Return the providers' tools: those listed before, while every provider tells that nothing changed.
@@ -334,10 +335,6 @@ class AgentServer(FastMCP[Any]):
         """Return the task-enabled components that the operator permits; see `FastMCP.get_tasks`."""
         with self.surface.under_verdict():
             return await super().get_tasks()
-
-    async def may_read(self, uri: str) -> bool:
-        """Whether the present caller may read a resource, listed or a template's."""
-        return await answers.may_read(self, uri)
 
     def add_completion_handler(self, handler: CompletionHandler) -> None:
         """Complete arguments of permitted prompts and resources; see `FastMCP.add_completion_handler`."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+from asyncio import Event
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakValueDictionary
@@ -21,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from agent_utilities.catalog.model import ComponentKind, entry
-from agent_utilities.mcp.fastmcp_internals import as_over_stdio, cache_hint, look_up_resource, tool_of_task
+from agent_utilities.mcp.fastmcp_internals import as_over_stdio, look_up_resource, low_level_server, tool_of_task
 from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.surface.components import LISTING, Component, entry_of, name_of
 from agent_utilities.mcp.surface.surface import Verdict
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
     from agent_utilities.mcp.request import Request
 
+_has_answered: ContextVar[Event | None] = ContextVar("agent_utilities_has_answered", default=None)
+"""Set by the server itself where it answers, and not middleware before it."""
+
 _A = TypeVar("_A")
 _C = TypeVar("_C", bound=Component)
 _PREFAB = "ui://prefab/tool/"
@@ -40,20 +44,40 @@ ListTools = Callable[..., Awaitable[Sequence[Tool]]]
 
 
 async def listing(
-    server: AgentServer, kind: ComponentKind, list_them: Callable[[], Awaitable[Sequence[_C]]], run_middleware: bool
+    server: AgentServer,
+    kind: ComponentKind,
+    list_them: Callable[..., Awaitable[Sequence[_C]]],
+    through_middleware: bool,
 ) -> Sequence[_C]:
-    """List under the verdict in force, and take its catalog for what the caller is listed."""
+    """List under the verdict in force, and take its catalog for what the caller is listed.
+
+    Args:
+        server: the server.
+        kind: what is listed.
+        list_them: FastMCP's own method.
+        through_middleware: whether the author's middleware has anything to do with it; else it is not gone through.
+    """
     surface = server.surface
     with surface.under_verdict() as verdict:
-        if run_middleware and not may_be_answered(server, kind):
-            return await list_them()  # the listing below the middleware comes by here, and is noted
         verdict.decisions.pop((surface, kind), None)  # one of another listing of the request
-        listed = await list_them()
-        if run_middleware:
+        listed = await list_them(run_middleware=through_middleware)
+        if through_middleware:
             listed = await _cut(server, kind, listed, verdict)
     if verdict.surface is surface and (decision := verdict.decisions.get((surface, kind))) is not None:
         surface.catalogs.keep(kind, decision.catalog)
         server.note_listed(kind, decision.catalog)
+    return listed
+
+
+async def whole(server: AgentServer, kind: ComponentKind, listed: Sequence[_C]) -> Sequence[_C]:
+    """Return a list that did not go through middleware with references in schemas resolved, as that would."""
+
+    async def given(_: object) -> Sequence[_C]:
+        return listed
+
+    for each in server.middleware:
+        if isinstance(each, DereferenceRefsMiddleware):
+            listed = await getattr(each, f"on_{LISTING[kind]}")(None, given)
     return listed
 
 
@@ -64,7 +88,7 @@ def set_cache(
 
     One that something is absent from may not be kept at all.
     """
-    hint = cache_hint(server, request.method)
+    hint = low_level_server(server).cache_hints.get(cast(Any, request.method))
     ttl_ms = hint.ttl_ms if hint is not None else server.surface.operator.settings.list_ttl_ms
     if (limit_ms := server.features.keeping_ms(request, kind)) is not None:
         ttl_ms = min(ttl_ms, limit_ms)
@@ -109,12 +133,17 @@ async def answer(
     """
     if not run_middleware:
         result = await relayed(ask())
-        Core.answered()
+        if (has_answered := _has_answered.get()) is not None:
+            has_answered.set()
         return result
-    surface = server.surface
-    with surface.under_verdict() as verdict, Core() as core:
-        result = await relayed(ask())
-        if core.has_answered or await has(server, kind, name, version):
+    surface, has_answered = server.surface, Event()
+    with surface.under_verdict() as verdict:
+        token = _has_answered.set(has_answered)
+        try:
+            result = await relayed(ask())
+        finally:
+            _has_answered.reset(token)
+        if has_answered.is_set() or await has(server, kind, name, version):
             return result
         refusal = surface.own(verdict).bounds.refusal(entry(kind, name))
         if refusal is not None or await _exists(server, kind, name, version):
@@ -172,7 +201,10 @@ async def may_complete(server: AgentServer, reference: Any) -> bool:
 
 def cuts_lists(server: AgentServer) -> bool:
     """Whether any of the author's middleware is there to change lists of tools, not only to watch requests."""
-    return any(reads_lists(each, "tool") for each in server.middleware)
+    return any(
+        not isinstance(each, DereferenceRefsMiddleware) and type(each).on_list_tools is not Middleware.on_list_tools
+        for each in server.middleware
+    )
 
 
 async def past_middleware(server: AgentServer) -> Sequence[Tool] | None:
@@ -236,13 +268,6 @@ async def relayed(answer: Awaitable[_A]) -> _A:
 _GENERIC_HOOKS = ("__call__", "on_message", "on_request")
 
 
-def reads_lists(middleware: object, kind: ComponentKind) -> bool:
-    """Whether middleware has a hook of its own for lists of a kind: mostly to leave something out."""
-    hook = f"on_{LISTING[kind]}"
-    own = getattr(type(middleware), hook, None)
-    return not isinstance(middleware, DereferenceRefsMiddleware) and own is not getattr(Middleware, hook)
-
-
 @cache
 def _has_hook(middleware: Any, kind: ComponentKind) -> bool:
     """Whether a class of middleware has such a hook; the one that resolves references is on every server."""
@@ -281,29 +306,6 @@ def is_response_cache(middleware: object) -> bool:
     """Whether middleware is FastMCP's response cache, or one made of it; its module is not imported to tell."""
     module = sys.modules.get("fastmcp.server.middleware.caching")
     return module is not None and isinstance(middleware, module.ResponseCachingMiddleware)
-
-
-class Core:
-    """A block that tells whether the server itself answered, or middleware before it did."""
-
-    __slots__ = ("_token", "has_answered")
-
-    def __enter__(self) -> Core:
-        self.has_answered = False
-        self._token: Token[Core | None] = _core.set(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _core.reset(self._token)
-
-    @staticmethod
-    def answered() -> None:
-        """Tell the innermost block that the server itself answered, under the verdict in force."""
-        if (core := _core.get()) is not None:
-            core.has_answered = True
-
-
-_core: ContextVar[Core | None] = ContextVar("agent_utilities_core", default=None)
 
 
 def is_shown(kind: ComponentKind, component: Component, decision: Decision, *, is_foreign: bool) -> bool | None:

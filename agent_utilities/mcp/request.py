@@ -9,6 +9,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import mcp_types
+
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.sessions import Client, Session
 from agent_utilities.mcp.surface.surface import UnderVerdict, Verdict
@@ -34,6 +36,7 @@ class Request:
         client: how its client is told of changes; None where it is not to be told.
         values: by a feature's name, what it decided of the request: nobody else's to read.
         is_dry: whether it is only to be told what would be; nothing is to be kept, started or counted for it.
+        page: the tools that it lists, each with what it is on the wire where that is known.
     """
 
     selection: Selection
@@ -44,6 +47,7 @@ class Request:
     client: Client | None = None
     values: dict[str, Any] = field(default_factory=dict)
     is_dry: bool = False
+    page: list[tuple[mcp_types.Tool, dict[str, Any] | None]] = field(default_factory=list)
 
     @property
     def is_about_tools(self) -> bool:

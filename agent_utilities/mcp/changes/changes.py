@@ -22,6 +22,7 @@ from mcp.server.subscriptions import (
 )
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
+from agent_utilities.mcp.answers import may_read
 from agent_utilities.mcp.changes.watching import Watch
 from agent_utilities.mcp.events import ToolsChanged
 from agent_utilities.mcp.lifespan import guarded
@@ -177,7 +178,7 @@ class Changes:
     async def _update(self, event: ResourceUpdated, takes: Callable[[ServerEvent], None]) -> None:
         try:
             async with asyncio.timeout(self.limit_s):
-                if await self._server.may_read(event.uri):
+                if await may_read(self._server, event.uri):
                     takes(event)
         except Exception:
             logger.warning("no telling whether a caller may read %r: not told of its update", event.uri, exc_info=True)

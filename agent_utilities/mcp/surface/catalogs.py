@@ -169,11 +169,6 @@ class CallerCatalogs:
         """Forget them all: components changed, so that each caller is listed anew when it is next asked."""
         self._catalogs.clear()
 
-    @property
-    def weight(self) -> float:
-        """About how many bytes are held."""
-        return self._catalogs.weight
-
 
 def weigh_catalog(key: tuple[str, ComponentKind], catalog: Catalog) -> int:
     """Return about how many bytes a caller's catalog takes, beside the entries that it shares."""

@@ -184,11 +184,6 @@ class Surface:
         self._decisions.clear()
         self._mounted.clear()
 
-    @property
-    def cached_bytes(self) -> float:
-        """About how many bytes are held for selections and decisions seen before; bounded, whoever asks what."""
-        return self._merged.weight + self._decisions.weight + self.catalogs.weight
-
     # -- verdicts ----------------------------------------------------------------------------------------------------
 
     def merged(self, caller: Selection, narrowings: Narrowings | None = None) -> Verdict:

@@ -9,6 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import mcp_types
+from cachetools import LRUCache
+from fastmcp.server.dependencies import bind_request_context
+from fastmcp.utilities.versions import dedupe_with_versions
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -21,9 +24,9 @@ from agent_utilities.catalog.model import KINDS, ComponentKind
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.answers import may_complete, may_use_task, set_cache
 from agent_utilities.mcp.events import RequestServed
-from agent_utilities.mcp.fastmcp_internals import connection_of
+from agent_utilities.mcp.fastmcp_internals import connection_of, page_of
 from agent_utilities.mcp.feature import BoundError
-from agent_utilities.mcp.request import Call, Request, RequestBegan, ToolCalled, ToolsListed, serving
+from agent_utilities.mcp.request import Call, Request, RequestBegan, ToolCalled, ToolsListed, request_in_force, serving
 from agent_utilities.mcp.sessions import Client
 from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.mcp.wire.parameter_headers import refuse_headers
@@ -71,6 +74,8 @@ class WireMiddleware:
 
     def __init__(self, host: AgentServer) -> None:
         self._host, self._features = host, host.features
+        self.tools = ToolLists(host)
+        """Serves lists of tools."""
 
     async def __call__(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None:
@@ -160,8 +165,8 @@ class WireMiddleware:
         decision = request.verdict.decisions.get((self._host.surface, kind))
         summary = await summarise(self._host, request, kind, decision)
         result["_meta"] = {**(result.get("_meta") or {}), META_KEY: summary}
-        if kind == "tool" and self._host.surface.operator.settings.groups:
-            add_groups(result.get("tools") or ())
+        if kind == "tool":
+            self.tools.complete(ctx, result, request)
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             set_cache(self._host, result, request, kind, is_whole="absent" not in summary)
         if kind == "tool" and decision is not None:
@@ -298,11 +303,62 @@ async def _known(host: AgentServer, kind: ComponentKind) -> tuple[frozenset[str]
     return known or (frozenset(), frozenset())
 
 
+# -- lists of tools, for the price of what is new in them --------------------------------------------------------------
+
+_N_KEPT = 512
+"""The most tools that are kept as they are on the wire; longer lists than that are made anew."""
+
 GROUPS_KEY = "io.modelcontextprotocol/groups"
 """The key of a tool's `_meta` that holds the names of its groups, a list.
 
 Source: SEP-2084 (closed, not part of the protocol); its TypeScript and Python implementations read this key.
 """
+
+
+class ToolLists:
+    """Lists tools, each as it was on the wire before for as long as its definition is the same.
+
+    The SDK dumps and checks every definition that it is given, and does so for each list. It is given those alone that
+    are new, and the others are put among them.
+
+    Args:
+        server: the server that lists.
+    """
+
+    def __init__(self, server: AgentServer) -> None:
+        self._server = server
+        self._kept: LRUCache[tuple[str, str], tuple[mcp_types.Tool, dict[str, Any]]] = LRUCache(_N_KEPT)
+
+    async def new_ones(
+        self, ctx: ServerRequestContext[Any, Any], params: mcp_types.PaginatedRequestParams | None
+    ) -> mcp_types.ListToolsResult:
+        """Return the tools of a page that are not kept: the SDK's handler, in place of FastMCP's."""
+        with bind_request_context(ctx):
+            tools = dedupe_with_versions(list(await self._server.list_tools()), lambda tool: tool.name)
+            page, cursor = page_of(self._server, [tool.to_mcp_tool(name=tool.name) for tool in tools], params)
+        request = request_in_force()
+        # Where a client in this process is handed the result itself, what is in it can't be shared.
+        if request is not None and ctx.request is not None and len(page) <= _N_KEPT:
+            for definition in page:
+                before, on_wire = self._kept.get((definition.name, ctx.protocol_version), (None, None))
+                request.page.append((definition, on_wire if before == definition else None))
+            page = [definition for definition, on_wire in request.page if on_wire is None]
+        return mcp_types.ListToolsResult(tools=page, next_cursor=cursor)
+
+    def complete(self, ctx: ServerRequestContext[Any, Any], result: dict[str, Any], request: Request) -> None:
+        """Put the kept tools of a page among the new ones that the SDK made ready, and keep those too."""
+        new = result["tools"]
+        if self._server.surface.operator.settings.groups:
+            add_groups(new)
+        if not request.page:
+            return
+        result["tools"], made = [], iter(new)
+        for definition, on_wire in request.page:
+            if on_wire is None:
+                on_wire = next(made)
+                # A copy, since what a definition is made of may be changed in place.
+                self._kept[definition.name, ctx.protocol_version] = definition.model_copy(deep=True), on_wire
+            result["tools"].append(on_wire)
 
 
 def add_groups(tools: Iterable[dict[str, Any]]) -> None:
