@@ -120,7 +120,7 @@ class RoutedTools:
         10,000 tools take 100 ms: make it in a thread where it may be that many.
         """
         deferred = [entry for entry in self.entries if entry.name in self.permitted.not_pinned]
-        tools = [DeferredTool(each.name, self._server_of[each.name], tuple(sorted(each.tags))) for each in deferred]
+        tools = [DeferredTool(self._server_of[each.name], tuple(sorted(each.tags))) for each in deferred]
         return deferred_text(tools, len(tools), search=self.entry.search)
 
     def given(self, active: Active) -> list[dict[str, Any]]:

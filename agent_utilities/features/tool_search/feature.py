@@ -12,7 +12,6 @@ from fastmcp.tools.base import Tool, ToolResult
 
 from agent_utilities.activation.active_text import written
 from agent_utilities.activation.deferral import is_new_turn
-from agent_utilities.catalog.document import ToolServer
 from agent_utilities.catalog.entry_tools import ALIASES, EntryNames, entry_names
 from agent_utilities.catalog.model import ComponentKind, entry
 from agent_utilities.catalog.topics import DeferredTool, deferred_text
@@ -27,7 +26,6 @@ from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Call, Request
 from agent_utilities.mcp.sessions import Session
 from agent_utilities.mcp.surface.surface import CALL_TOOL, Verdict
-from agent_utilities.mcp.tool_origin import ToolOrigin
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import NameSet
 from agent_utilities.visibility.curation import Preferences
@@ -111,9 +109,8 @@ class ToolSearch(Feature):
             deferred: dict[str, DeferredTool] = {}
             for i in decision.permitted:
                 if (entry := decision.catalog.entries[i]).name in permitted.not_pinned:
-                    origin = self.host.origin_of(components[i]) if components else ToolOrigin(ToolServer())
-                    tags = tuple(sorted(entry.tags))
-                    deferred[entry.name] = DeferredTool(entry.name, origin.server.name, tags, origin.own_name)
+                    server = self.host.origin_of(components[i]).server.name if components else ""
+                    deferred[entry.name] = DeferredTool(server, tuple(sorted(entry.tags)))
             told = partial(deferred_text, list(deferred.values()), len(permitted.not_pinned), search=names.search)
             text = await in_daemon_thread(told)
             if components:  # without them their servers are not known
