@@ -99,20 +99,9 @@ class ContextReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as JSON takes it."""
-        return {
-            "line": self.line,
-            "active_line": self.active_line,
-            "total": self.total,
-            "undeferred_tokens": self.undeferred_tokens,
-            "tokenizer": self.tokenizer,
-            "n_permitted": self.n_permitted,
-            "n_attached": self.n_attached,
-            "n_active": self.n_active,
-            "max_active": self.max_active,
-            "n_evicted": self.n_evicted,
-            "active": list(self.active_names),
-            "rows": [asdict(row) for row in self.rows],
-        }
+        told = asdict(self)
+        told["active"], told["rows"] = list(told.pop("active_names")), list(told["rows"])
+        return {"line": self.line, "active_line": self.active_line, "total": self.total, **told}
 
 
 def attached_line(n_attached: int, n_permitted: int, n_active: int, max_active: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from agent_utilities.catalog.document import first_sentence
 from agent_utilities.catalog.entry_tools import MAX_RESULTS, n_results
 from agent_utilities.catalog.model import Entry
-from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.catalog.tokens import for_models, n_tokens
 from agent_utilities.errors import InputError
 from agent_utilities.selection.model import RankedTool, fold
 
@@ -102,7 +102,6 @@ def nearest_names(wanted: str, names: Iterable[str]) -> tuple[str, ...]:
 
 _N_TEXT_CHARACTERS = 120
 _N_SCORE_DIGITS = 3
-_FOR_MODELS = ("name", "description", "inputSchema")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ class FoundTool:
     def as_dict(self) -> dict[str, Any]:
         """Return what a model reads of it."""
         if self.is_full:
-            told = {key: self.definition[key] for key in _FOR_MODELS if self.definition.get(key) not in (None, "")}
+            told = {key: value for key, value in for_models(self.definition).items() if value not in (None, "")}
         else:
             # Lines that an author broke are one sentence, paragraphs are not.
             paragraph = str(self.definition.get("description") or "").strip().partition("\n\n")[0]

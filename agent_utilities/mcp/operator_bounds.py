@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from fastmcp.server.providers import Provider
@@ -24,8 +24,8 @@ from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry, 
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio, parts_of, whole_lifespan
 from agent_utilities.mcp.kept_provider import KeptProvider
-from agent_utilities.mcp.surface.components import LISTING, entry_of
-from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Surface, Verdict
+from agent_utilities.mcp.surface.components import LISTING, as_models_read, entry_of
+from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.selection.channels import spelled
 from agent_utilities.selection.merge import Effective
@@ -35,7 +35,6 @@ from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.unfit import UnfitName, unfit_names
 
 if TYPE_CHECKING:
-    from agent_utilities.catalog.tokens import ListedTool
     from agent_utilities.mcp.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.start")
@@ -85,7 +84,7 @@ class OperatorBounds:
             catalog = Catalog(tuple(entry_of("tool", tool) for tool in listed))
             decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences)
             what_holds = self._what_holds(decision, len({tool.name for tool in tools}), is_complete)
-            large = await self._size_warning(verdict, decision, listed)
+            large = await self._size_warning(decision, listed)
         except Exception:
             logger.exception("a listing failed: what the operator's bounds come to is not known")
             return
@@ -101,18 +100,18 @@ class OperatorBounds:
         if large and least <= logging.WARNING:
             _say(logging.WARNING, f"{self._server.name}: {large}", on_stderr=on_stderr)
 
-    async def _size_warning(self, verdict: Verdict, decision: Decision, tools: Sequence[Tool]) -> str | None:
+    async def _size_warning(self, decision: Decision, tools: Sequence[Tool]) -> str | None:
         """Return the warning of what is listed to a caller who asks for nothing; None where that is little."""
-        from agent_utilities.catalog.tokens import surface_warning
+        from agent_utilities.catalog.tokens import n_tokens, surface_warning
 
-        if verdict.preferences.query is not None:  # the operator's query cuts what is listed
+        if decision.preferences.query is not None:  # the operator's query cuts what is listed
             return None
         for transform in self._server.transforms:
             if isinstance(transform, Visibility):  # it marks tools that the author disabled
                 tools = await transform.list_tools(tools)
-        listed = listed_tools(tools[i] for i in decision.visible if is_enabled(tools[i]))
-        can_defer = verdict.bounds.permits_entry_tool(TOOL_SEARCH, by_caller=False)
-        return surface_warning(listed, can_defer=can_defer, defers=decision.defers)
+        listed = {tools[i].name: tools[i] for i in decision.visible if is_enabled(tools[i])}  # of versions the last
+        tokens = sum(n_tokens(as_models_read(tool)) for tool in listed.values())
+        return surface_warning(len(listed), tokens, defers=decision.defers)
 
     async def check(self) -> None:
         """Refuse what ends a launch, where nothing is launched.
@@ -230,22 +229,6 @@ async def components(server: AgentServer, kind: ComponentKind, *, past_mounted: 
             if isinstance(transform, Namespace | ToolTransform):
                 found = list(await getattr(transform, LISTING[kind])(found))
     return found
-
-
-def listed_tools(tools: Iterable[Tool]) -> list[ListedTool]:
-    """Return what counts of listed tools; of several versions of one the last.
-
-    Read from the tools themselves: no definition is made of them while a server starts.
-    """
-    from agent_utilities.catalog.tokens import ListedTool, n_tokens
-
-    listed = []
-    for tool in {tool.name: tool for tool in tools}.values():
-        described = {"description": tool.description} if tool.description is not None else {}
-        cost = n_tokens({"name": tool.name, **described, "inputSchema": tool.parameters})
-        read_only = bool(tool.annotations and tool.annotations.read_only_hint)
-        listed.append(ListedTool(frozenset(tool.tags), read_only, cost))
-    return listed
 
 
 def _mounted(provider: Provider) -> Iterator[AgentServer]:

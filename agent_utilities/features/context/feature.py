@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from agent_utilities.catalog.context import SectionTool
 
 PATH = "/context"
-_FOR_MODELS = ("name", "description", "inputSchema")
 
 
 class ContextReport(Feature):
@@ -45,6 +44,7 @@ class ContextReport(Feature):
         would have; the session stays as it is. Another's session reads like one that never was.
         """
         from agent_utilities.catalog.context import context_report  # for whoever asks for it
+        from agent_utilities.catalog.tokens import for_models
 
         session = self.host.sessions.named_by(request)
         selection = selection_of(request)
@@ -66,7 +66,9 @@ class ContextReport(Feature):
         )
         body = {"server": self.host.name, "of_session": session is not None, **report.as_dict()}
         if request.query_params.get("definitions") == "true":
-            definitions = [_shown(*tool) for tool in tools]
+            definitions = [
+                {"section": of, "server": server, "definition": for_models(each)} for of, server, each in tools
+            ]
             body |= {"instructions": told, "undeferred_instructions": plainly_told, "definitions": definitions}
         return JSONResponse(body)
 
@@ -102,8 +104,3 @@ class ContextReport(Feature):
 
 def _newest(tools: Sequence[Any]) -> list[Tool]:
     return dedupe_with_versions(list(tools), lambda tool: tool.name)
-
-
-def _shown(section: str, server: str, definition: Any) -> dict[str, Any]:
-    for_models = {key: definition[key] for key in _FOR_MODELS if key in definition}
-    return {"section": section, "server": server, "definition": for_models}

@@ -24,6 +24,7 @@ from agent_utilities.features.usage.feature import ToolsSought
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import past_middleware
 from agent_utilities.mcp.request import Request
+from agent_utilities.mcp.surface.components import as_models_read
 from agent_utilities.ranking.plain_words import plain_matches
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.channels import META_KEY
@@ -71,7 +72,7 @@ class Searches:
         definitions: dict[str, dict[str, Any]] = {}
         for each in ranked:
             if (tool := searched[each.name] or await self._host.get_tool(each.name)) is not None:
-                definitions[tool.name] = _definition(tool)
+                definitions[tool.name] = as_models_read(tool)
         # What can't be got after all is none of theirs: withdrawn, refused by its own check, or disabled.
         known = [name for name in searched if name in definitions or all(each.name != name for each in ranked)]
         unknown = [name for name in wanted if name not in definitions]
@@ -134,12 +135,3 @@ class Searches:
         ]
         matches = await in_daemon_thread(partial(plain_matches, text, rows, limit))
         return [RankedTool(name, score) for name, score in matches], cause
-
-
-def _definition(tool: Tool) -> dict[str, Any]:
-    """Return a tool as a model is given it."""
-    listed = tool.to_mcp_tool(name=tool.name)
-    definition: dict[str, Any] = {"name": listed.name}
-    if listed.description:
-        definition["description"] = listed.description
-    return {**definition, "inputSchema": listed.input_schema}

@@ -107,6 +107,12 @@ def name_of(kind: ComponentKind, component: Any) -> str:
             return str(component.name)
 
 
+def as_models_read(tool: Tool) -> dict[str, Any]:
+    """Return a tool as a model is given it, read from itself: nothing is made of it for the wire."""
+    described = {"description": tool.description} if tool.description else {}
+    return {"name": tool.name, **described, "inputSchema": tool.parameters}
+
+
 def bearing_of(kind: ComponentKind, component: Any) -> Bearing:
     """Return what a bound judges of a component as it is now; reading a prompt or a resource is always read-only."""
     is_read_only = kind != "tool" or _read_only(component)
