@@ -184,7 +184,7 @@ def check_hosts(hosts: str, origins: str, hosts_source: str, origins_source: str
         SettingsError: one can't.
     """
     if hosts or origins:
-        from agent_utilities.runtime.hosts import read_host_patterns, read_origin_patterns
+        from agent_utilities.runtime.hosts import read_patterns
 
-        read_host_patterns([hosts], hosts_source)
-        read_origin_patterns([origins], origins_source)
+        read_patterns("host", [hosts], hosts_source)
+        read_patterns("origin", [origins], origins_source)

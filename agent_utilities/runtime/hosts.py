@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
+from typing import Literal
 
 from agent_utilities.errors import SettingsError
 
@@ -97,41 +98,31 @@ def read_origin(text: str) -> Host | None:
     return Host(host.name, _DEFAULT_PORTS.get(scheme) if host.port is None else host.port, scheme)
 
 
-def read_host_patterns(texts: Iterable[str], source: str) -> tuple[Host, ...]:
+def read_patterns(kind: Literal["host", "origin"], texts: Iterable[str], source: str) -> tuple[Host, ...]:
     """Return the patterns in texts, each with commas between them; blank ones are passed over.
 
     Args:
-        texts: such as `agent.example, *.lan:8001, [::1], *`.
+        kind: of what: hosts such as `agent.example, *.lan:8001, [::1], *`, or origins such as `https://app.example,
+            http://localhost:*, null, *`.
+        texts: of several patterns each.
         source: where they came from, such as `env MCP_ALLOWED_HOSTS`.
 
     Raises:
         SettingsError: one can't be read.
     """
-    return tuple(_each(texts, _host_pattern, "not a host", source, HOST_EXAMPLE))
-
-
-def read_origin_patterns(texts: Iterable[str], source: str) -> tuple[Host, ...]:
-    """Return the patterns in texts such as `https://app.example, http://localhost:*, null, *`; see above.
-
-    Raises:
-        SettingsError: one can't be read.
-    """
-    return tuple(_each(texts, _origin_pattern, "not an origin", source, ORIGIN_EXAMPLE))
+    is_host, patterns = kind == "host", list[Host]()
+    for text in filter(None, (part.strip() for given in texts for part in given.split(","))):
+        if (pattern := (_host_pattern if is_host else _origin_pattern)(text.lower())) is None:
+            what, hint = ("not a host", HOST_EXAMPLE) if is_host else ("not an origin", ORIGIN_EXAMPLE)
+            raise SettingsError(what, text, source, hint)
+        patterns.append(pattern)
+    return tuple(patterns)
 
 
 def bound_host(address: str) -> Host | None:
     """Return the pattern of an address that a server binds, or None where it is every address, or no host's name."""
     is_every = address in ("", "0.0.0.0") or address.strip("[]") == "::"
     return None if is_every else _host_pattern(address.lower())
-
-
-def _each(
-    texts: Iterable[str], read: Callable[[str], Host | None], what: str, source: str, hint: str
-) -> Iterator[Host]:
-    for text in filter(None, (part.strip() for given in texts for part in given.split(","))):
-        if (pattern := read(text.lower())) is None:
-            raise SettingsError(what, text, source, hint)
-        yield pattern
 
 
 def _host_pattern(text: str) -> Host | None:

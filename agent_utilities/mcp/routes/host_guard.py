@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import fastmcp
@@ -24,16 +25,15 @@ from agent_utilities.runtime.hosts import (
     bound_host,
     is_loopback,
     read_host,
-    read_host_patterns,
     read_origin,
-    read_origin_patterns,
+    read_patterns,
 )
 from agent_utilities.settings import Settings
 
 logger = logging.getLogger("agent_utilities.http")
 
 _MAX_LOGGED = 16
-_MAX_ADMITTED = 64
+_N_KEPT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +88,14 @@ def accepted_on(
         SettingsError: a name can't be read.
     """
     theirs = fastmcp.settings
-    named = read_host_patterns([settings.allowed_hosts], "MCP_ALLOWED_HOSTS") or read_host_patterns(
-        theirs.http_allowed_hosts or (), "env FASTMCP_HTTP_ALLOWED_HOSTS"
+    named = read_patterns("host", [settings.allowed_hosts], "MCP_ALLOWED_HOSTS") or read_patterns(
+        "host", theirs.http_allowed_hosts or (), "env FASTMCP_HTTP_ALLOWED_HOSTS"
     )
-    pages = read_origin_patterns([settings.allowed_origins], "MCP_ALLOWED_ORIGINS") or read_origin_patterns(
-        theirs.http_allowed_origins or (), "env FASTMCP_HTTP_ALLOWED_ORIGINS"
+    pages = read_patterns("origin", [settings.allowed_origins], "MCP_ALLOWED_ORIGINS") or read_patterns(
+        "origin", theirs.http_allowed_origins or (), "env FASTMCP_HTTP_ALLOWED_ORIGINS"
     )
-    named += read_host_patterns(hosts, "http_app(allowed_hosts=)")
-    pages += read_origin_patterns(origins, "http_app(allowed_origins=)")
+    named += read_patterns("host", hosts, "http_app(allowed_hosts=)")
+    pages += read_patterns("origin", origins, "http_app(allowed_origins=)")
     if address is None or is_loopback(address):
         return Accepted(True, named, pages)
     own = bound_host(address)
@@ -118,18 +118,15 @@ class HostGuard:
 
     def __init__(self, app: ASGIApp, accepted: Accepted) -> None:
         self._app, self._accepted = app, accepted
-        self._admitted: set[tuple[tuple[bytes, bytes], ...]] = set()  # a client's requests bear the same headers
+        self._refusal = lru_cache(_N_KEPT)(self._judged)  # a client's requests bear the same headers
         self._logged: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             return await self._app(scope, receive, send)
-        given = tuple(header for header in scope["headers"] if header[0] in (b"host", b"origin"))
-        if given in self._admitted:
-            return await self._app(scope, receive, send)
-        if (refusal := self._refusal(Headers(scope=scope))) is None:
-            if len(self._admitted) < _MAX_ADMITTED:
-                self._admitted.add(given)
+        headers = Headers(scope=scope)
+        refusal = self._refusal(tuple(headers.getlist("host")), tuple(headers.getlist("origin")))
+        if refusal is None:
             return await self._app(scope, receive, send)
         status, error = refusal
         if str(error) not in self._logged and len(self._logged) < _MAX_LOGGED:  # strangers must not fill the log
@@ -139,9 +136,8 @@ class HostGuard:
             return await send({"type": "websocket.close", "code": 1008, "reason": error.what})
         await JSONResponse({"error": error.as_dict()}, status_code=status)(scope, receive, send)
 
-    def _refusal(self, headers: Headers) -> tuple[int, InputError] | None:
+    def _judged(self, hosts: Sequence[str], origins: Sequence[str]) -> tuple[int, InputError] | None:
         """Return the status and the reason to refuse a request with, or None where it gets in."""
-        hosts, origins = headers.getlist("host"), headers.getlist("origin")
         host = read_host(hosts[0]) if len(hosts) == 1 else None
         if host is None or not self._accepted.takes_host(host):
             hint = _hint("host", host and Host(host.name))
