@@ -184,21 +184,13 @@ class SettingsFiles:
         named = _named(caller, CALLER_CHANNELS)
         if not named:
             return caller
-        self.check_caller(caller)
+        for name, setting in named.values():
+            if name not in self._known:
+                raise SelectionError("unknown profile", name, ", ".join(setting.origins), "ask who runs the server")
         names = [name for name, _ in named.values()]
         held = [file.profiles.get(names[-1], NOTHING) for file in self.files]
         profiles = (*held, *self._denies(names[:-1]))
         return merge(caller, *(_moved(profile, _OF_CALLER, side="profile") for profile in profiles))
-
-    def check_caller(self, caller: Selection) -> None:
-        """Check that every profile which a caller names is there.
-
-        Raises:
-            SelectionError: one is not; which there are is not told.
-        """
-        for name, setting in _named(caller, CALLER_CHANNELS).values():
-            if name not in self._known:
-                raise SelectionError("unknown profile", name, ", ".join(setting.origins), "ask who runs the server")
 
     @property
     def _known(self) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from agent_utilities.activation.active_text import check_active_count, read_active
@@ -40,9 +41,9 @@ def read_value(text: str, field: Field, key: str, source: str) -> Value | None:
     text = text.strip()
     if not text:
         return None
-    if field.kind in ("names", "tags"):
-        return _names(text, field, toolsets="toolsets" in key.lower() or field.name == "pins", source=source)
-    return _READERS[field.kind](text, source)
+    if (read := _KINDS[field.kind][2]) is not None:
+        return read(text, source)
+    return _names(text, field, toolsets="toolsets" in key.lower() or field.name == "pins", source=source)
 
 
 def _check_characters(text: str, field: Field, source: str) -> None:
@@ -58,9 +59,7 @@ def _check_characters(text: str, field: Field, source: str) -> None:
 
 
 def _names(text: str, field: Field, *, toolsets: bool, source: str) -> NameSet:
-    names = frozenset(fold(part.strip()) for part in text.split(",") if part.strip())
-    if not names:
-        raise SelectionError("no name between the commas", text, source, "give names, or none for nothing")
+    names = frozenset(map(fold, _listed(text, source)))
     # A tool without tags has a name but no tag, so `*` is everything for names only.
     every = {"all"} if field.kind == "tags" else {"all", "*"}
     everything = not names.isdisjoint(every)
@@ -68,6 +67,13 @@ def _names(text: str, field: Field, *, toolsets: bool, source: str) -> NameSet:
     # A deny of a server's name holds (law L2). A pattern's would be too wide: `read*` would deny all tagged `read`.
     is_toolset = {name for name in names if toolsets or (field.name == "deny_tools" and "*" not in name)}
     return NameSet(names - is_toolset, frozenset(is_toolset), everything)
+
+
+def _listed(text: str, source: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not names:
+        raise SelectionError("no name between the commas", text, source, "give names, or none for nothing")
+    return names
 
 
 def _flag(text: str, source: str) -> bool:
@@ -83,24 +89,19 @@ def _profile(text: str, source: str) -> tuple[str]:
 
 
 def _capabilities(text: str, source: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    if not names:
-        raise SelectionError("no name between the commas", text, source, "give names, or none for nothing")
+    names = _listed(text, source)
     if len(names) > MAX_CAPABILITIES:
         hint = f"give at most {MAX_CAPABILITIES}, last used at the end"
         raise SelectionError("too many capabilities", f"{len(names)} names", source, hint)
     return () if names == ("none",) else names
 
 
-def _number(text: str, source: str) -> int:
-    if not _COUNT.fullmatch(text):
-        raise SelectionError("not a whole number", text, source, "use one from 0 up, such as 5")
-    return int(text)
-
-
-def _count(text: str, source: str) -> int:
-    if not _COUNT.fullmatch(text) or int(text) == 0:
-        raise SelectionError("not a positive integer", text, source, "use a whole number from 1 up, such as 5")
+def _number(text: str, source: str, least: int = 0) -> int:
+    if not _COUNT.fullmatch(text) or int(text) < least:
+        what = "not a positive integer" if least else "not a whole number"
+        raise SelectionError(
+            what, text, source, f"use {'a whole number' if least else 'one'} from {least} up, such as 5"
+        )
     return int(text)
 
 
@@ -115,17 +116,21 @@ def _threshold(text: str, source: str) -> Threshold:
     return Threshold(int(found[1])) if found[1] else AUTO
 
 
-_READERS: dict[ValueKind, Callable[[str, str], Value]] = {
-    "flag": _flag,
-    "count": _count,
-    "number": _number,
-    "threshold": _threshold,
-    "active": read_active,
-    "profile": _profile,
-    "capabilities": _capabilities,
-    "text": lambda text, source: (text,),
+_Reader = Callable[[str, str], Value]
+_KINDS: dict[ValueKind, tuple[type, str, _Reader | None]] = {
+    "names": (list, "give a list of names", None),
+    "tags": (list, "give a list of tags", None),
+    "flag": (bool, "give true or false", _flag),
+    "count": (int, "give a whole number from 1 up, such as 5", partial(_number, least=1)),
+    "text": (str, "give text", lambda text, source: (text,)),
+    "number": (int, "give a whole number from 0 up, such as 5", _number),
+    "threshold": (bool, 'give "on", "off", "auto" or "auto:N"', _threshold),
+    "active": (list, "give a list of names, or the value of active as a result told it", read_active),
+    "profile": (str, "give one name", _profile),
+    "capabilities": (list, "give a list of names", _capabilities),
 }
-"""By the kind of a field: from a value's text and its source to the value."""
+"""By the kind of a field: the type that its values have beside text, what to give, and what reads a text with its
+source; None for names, which are read by their field and key too."""
 
 
 MAX_BYTES = 8192
@@ -218,7 +223,7 @@ def text_of(value: object, field: Field, source: str) -> str:
     Raises:
         SelectionError: it is of another type than the field's values are.
     """
-    wanted, hint = _WANTED[field.kind]
+    wanted, hint, _ = _KINDS[field.kind]
     if isinstance(value, str):
         return value
     if type(value) is not wanted:
@@ -229,21 +234,6 @@ def text_of(value: object, field: Field, source: str) -> str:
         if not isinstance(name, str) or "," in name or not name.strip():
             raise SelectionError("not a name", name, source, "names are text, not blank, and have no comma")
     return ",".join(value) or ("" if field.kind in ("active", "capabilities") else "none")
-
-
-_WANTED: dict[ValueKind, tuple[type, str]] = {
-    "names": (list, "give a list of names"),
-    "tags": (list, "give a list of tags"),
-    "flag": (bool, "give true or false"),
-    "count": (int, "give a whole number from 1 up, such as 5"),
-    "text": (str, "give text"),
-    "number": (int, "give a whole number from 0 up, such as 5"),
-    "threshold": (bool, 'give "on", "off", "auto" or "auto:N"'),
-    "active": (list, "give a list of names, or the value of active as a result told it"),
-    "profile": (str, "give one name"),
-    "capabilities": (list, "give a list of names"),
-}
-"""The type that a field's values have beside text, and what to give."""
 
 
 def _query_pairs(query_string: bytes) -> list[tuple[str, str]]:

@@ -104,7 +104,7 @@ class Operator:
             SelectionError: it is not.
         """
         if caller.gives("profile"):
-            self.files.check_caller(caller)
+            self.files.for_caller(caller)
 
     def alone(self, selection: Selection) -> Effective:
         """Return what holds of a selection of the operator's where no caller gives any."""
