@@ -227,7 +227,7 @@ class AgentServer(FastMCP[Any]):
     async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
         """Return the visible tools, before them features' own; see `FastMCP.list_tools`."""
         through_middleware = run_middleware and answers.may_be_answered(self, "tool")
-        listed = await answers.listing(self, "tool", super().list_tools, through_middleware)
+        listed = await answers.listing(self, "tool", super().list_tools, run_middleware)
         request = request_in_force()
         if request is not None and request.lists_tools and verdict_in_force() is request.verdict:
             decision = request.verdict.decisions.get((self.surface, "tool"))
@@ -238,14 +238,12 @@ class AgentServer(FastMCP[Any]):
 
     async def list_prompts(self, *, run_middleware: bool = True) -> Sequence[Prompt]:
         """Return the permitted prompts; see `FastMCP.list_prompts`."""
-        through_middleware = run_middleware and answers.may_be_answered(self, "prompt")
-        return await answers.listing(self, "prompt", super().list_prompts, through_middleware)
+        return await answers.listing(self, "prompt", super().list_prompts, run_middleware)
 
     async def list_resources(self, *, run_middleware: bool = True) -> Sequence[Resource]:
         """Return the permitted resources; see `FastMCP.list_resources`."""
-        through_middleware = run_middleware and answers.may_be_answered(self, "resource")
         with self.surface.under_verdict():
-            listed = await answers.listing(self, "resource", super().list_resources, through_middleware)
+            listed = await answers.listing(self, "resource", super().list_resources, run_middleware)
             return await answers.without_denied_pages(listed, super().list_tools)
 
     async def list_resource_templates(self, *, run_middleware: bool = True) -> Sequence[ResourceTemplate]:

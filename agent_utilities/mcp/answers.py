@@ -47,7 +47,7 @@ async def listing(
     server: AgentServer,
     kind: ComponentKind,
     list_them: Callable[..., Awaitable[Sequence[_C]]],
-    through_middleware: bool,
+    run_middleware: bool,
 ) -> Sequence[_C]:
     """List under the verdict in force, and take its catalog for what the caller is listed.
 
@@ -55,9 +55,9 @@ async def listing(
         server: the server.
         kind: what is listed.
         list_them: FastMCP's own method.
-        through_middleware: whether the author's middleware has anything to do with it; else it is not gone through.
+        run_middleware: whether it is to go through the author's middleware, where that has anything to do with it.
     """
-    surface = server.surface
+    surface, through_middleware = server.surface, run_middleware and may_be_answered(server, kind)
     with surface.under_verdict() as verdict:
         verdict.decisions.pop((surface, kind), None)  # one of another listing of the request
         listed = await list_them(run_middleware=through_middleware)
