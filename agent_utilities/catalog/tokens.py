@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 ESTIMATE = "an estimate: bytes of compact JSON / 3.8"
@@ -39,11 +41,26 @@ MANY_TOKENS = 10_000
 """More tokens of listed tools than this are many: they are in the prompt on every turn."""
 
 
-def surface_warning(n_tools: int, n_tokens: int, *, defers: bool) -> str | None:
-    """Return in one line that what callers are listed is large, and what would cut it; None where it is not."""
-    if not is_large(n_tools, n_tokens):
+@dataclass(frozen=True, slots=True)
+class ListedTool:
+    """What counts of a tool that callers are listed."""
+
+    tags: frozenset[str]
+    read_only: bool
+    tokens: int
+
+
+def surface_warning(tools: Sequence[ListedTool], *, can_defer: bool, defers: bool) -> str | None:
+    """Return in one line that what callers are listed is large, and what would cut it; None where it is not.
+
+    It names toolsets, so it is for the operator's eyes.
+    """
+    if not is_large(len(tools), sum(tool.tokens for tool in tools)):
         return None
-    return f"a large surface: {n_tools} tools, about {n_tokens:,} tokens in every prompt; {_cuts(defers)} would cut it"
+    cuts = _cuts(tools, can_defer=can_defer, defers=defers)
+    n_tokens = sum(tool.tokens for tool in tools)
+    would_cut = f"; {', '.join(cuts)}" if cuts else ""
+    return f"a large surface: {len(tools)} tools, about {n_tokens:,} tokens in every prompt{would_cut}"
 
 
 def is_large(n_tools: int, n_tokens: int = 0) -> bool:
@@ -52,12 +69,32 @@ def is_large(n_tools: int, n_tokens: int = 0) -> bool:
 
 
 def open_warning(*, defers: bool) -> str:
-    """Return the same as anybody may read it: without a number that is not everybody's to know."""
+    """Return the same as anybody may read it: without a name or a number that is not everybody's to know."""
+    cuts = "fewer --pin" if defers else "--tool-search on, --toolsets or --read-only"
     return (
-        f"a large surface: over {MANY_TOOLS} tools or {MANY_TOKENS:,} tokens in every prompt; "
-        f"{_cuts(defers)} would cut it; see what was logged at the start, or --list"
+        f"a large surface: over {MANY_TOOLS} tools or {MANY_TOKENS:,} tokens in every prompt; {cuts} would cut it; "
+        "see what was logged at the start, or --list"
     )
 
 
-def _cuts(defers: bool) -> str:
-    return "fewer --pin" if defers else "--tool-search on, --toolsets or --read-only"
+def _cuts(tools: Sequence[ListedTool], *, can_defer: bool, defers: bool) -> list[str]:
+    cuts = ["fewer --pin would cut it"] if defers else ["--tool-search on defers all but --pin"] if can_defer else []
+    if (toolset := _largest_toolset(tools)) is not None:
+        cuts.append(f"--toolsets {toolset} leaves {_told([tool for tool in tools if toolset in tool.tags])}")
+    if any(tool.read_only for tool in tools) and not all(tool.read_only for tool in tools):
+        cuts.append(f"--read-only leaves {_told([tool for tool in tools if tool.read_only])}")
+    return cuts
+
+
+def _largest_toolset(tools: Sequence[ListedTool]) -> str | None:
+    """Return the tag whose tools cost most, of those that not all bear; the first in the alphabet of equal ones."""
+    n_bearing, costs = Counter[str](), Counter[str]()
+    for tool in tools:
+        n_bearing.update(tool.tags)
+        costs.update(dict.fromkeys(tool.tags, tool.tokens))
+    partial = [tag for tag, n in n_bearing.items() if n < len(tools)]
+    return min(partial, key=lambda tag: (-costs[tag], tag), default=None)
+
+
+def _told(tools: Sequence[ListedTool]) -> str:
+    return f"{len(tools)} ({sum(tool.tokens for tool in tools):,} tokens)"

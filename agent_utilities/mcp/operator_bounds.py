@@ -24,8 +24,8 @@ from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry, 
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.fastmcp_internals import as_over_stdio, parts_of, whole_lifespan
 from agent_utilities.mcp.kept_provider import KeptProvider
-from agent_utilities.mcp.surface.components import LISTING, as_models_read, entry_of
-from agent_utilities.mcp.surface.surface import Surface
+from agent_utilities.mcp.surface.components import LISTING, as_models_read, bearing_of, entry_of
+from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Surface, Verdict
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.selection.channels import spelled
 from agent_utilities.selection.merge import Effective
@@ -84,7 +84,7 @@ class OperatorBounds:
             catalog = Catalog(tuple(entry_of("tool", tool) for tool in listed))
             decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences)
             what_holds = self._what_holds(decision, len({tool.name for tool in tools}), is_complete)
-            large = await self._size_warning(decision, listed)
+            large = await self._size_warning(verdict, decision, listed)
         except Exception:
             logger.exception("a listing failed: what the operator's bounds come to is not known")
             return
@@ -100,18 +100,21 @@ class OperatorBounds:
         if large and least <= logging.WARNING:
             _say(logging.WARNING, f"{self._server.name}: {large}", on_stderr=on_stderr)
 
-    async def _size_warning(self, decision: Decision, tools: Sequence[Tool]) -> str | None:
+    async def _size_warning(self, verdict: Verdict, decision: Decision, tools: Sequence[Tool]) -> str | None:
         """Return the warning of what is listed to a caller who asks for nothing; None where that is little."""
-        from agent_utilities.catalog.tokens import n_tokens, surface_warning
+        from agent_utilities.catalog.tokens import ListedTool, n_tokens, surface_warning
 
-        if decision.preferences.query is not None:  # the operator's query cuts what is listed
+        if verdict.preferences.query is not None:  # the operator's query cuts what is listed
             return None
         for transform in self._server.transforms:
             if isinstance(transform, Visibility):  # it marks tools that the author disabled
                 tools = await transform.list_tools(tools)
-        listed = {tools[i].name: tools[i] for i in decision.visible if is_enabled(tools[i])}  # of versions the last
-        tokens = sum(n_tokens(as_models_read(tool)) for tool in listed.values())
-        return surface_warning(len(listed), tokens, defers=decision.defers)
+        listed = []
+        for tool in {tools[i].name: tools[i] for i in decision.visible if is_enabled(tools[i])}.values():
+            bearing = bearing_of("tool", tool)
+            listed.append(ListedTool(bearing.tags, bearing.read_only, n_tokens(as_models_read(tool))))
+        can_defer = verdict.bounds.permits_entry_tool(TOOL_SEARCH, by_caller=False)
+        return surface_warning(listed, can_defer=can_defer, defers=decision.defers)
 
     async def check(self) -> None:
         """Refuse what ends a launch, where nothing is launched.

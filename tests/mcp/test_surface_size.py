@@ -68,7 +68,9 @@ class TestTheStart:
         first, second = (await told_at_start(crowded(), capsys)).splitlines()
         assert first == "crowd: 45 of 45 tools permitted; no bounds"
         assert second.startswith("WARNING: crowd: a large surface: 45 tools, about ")
-        assert second.endswith("; --tool-search on, --toolsets or --read-only would cut it")
+        assert "--tool-search on" in second
+        assert "--toolsets git leaves 30 " in second
+        assert "--read-only leaves 15 " in second
 
     async def test_warns_of_few_tools_that_cost_much(self, capsys):
         assert "3 tools, about 12," in await told_at_start(crowded(3, description="words " * 2600), capsys)
@@ -89,6 +91,10 @@ class TestTheStart:
         said = await told_at_start(crowded(90, ("--tool-search", "on"), ("--pin", "tool_*")), capsys)
         assert "90 tools" in said
         assert "fewer --pin" in said
+
+    async def test_offers_no_tool_search_where_it_is_denied(self, capsys):
+        server = crowded(environ={"MCP_DISABLED_TOOLS": "tool_search"})
+        assert "--tool-search" not in (await told_at_start(server, capsys)).partition(LARGE)[2]
 
     @pytest.mark.parametrize(("log_level", "is_said"), [("warning", True), ("error", False)])
     async def test_heeds_the_log_level(self, capsys, log_level, is_said):

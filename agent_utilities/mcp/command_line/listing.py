@@ -13,11 +13,12 @@ from rich.console import Console
 
 from agent_utilities.catalog.context import ACTIVE, ATTACHED, attached_line
 from agent_utilities.catalog.model import KINDS, ComponentKind, Entry
-from agent_utilities.catalog.tokens import n_tokens, surface_warning
+from agent_utilities.catalog.tokens import ListedTool, n_tokens, surface_warning
 from agent_utilities.mcp.command_line.tables import NamesTable, plain
 from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.request import Request, serving
 from agent_utilities.mcp.surface.components import entry_of
+from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Verdict
 from agent_utilities.resolution.answer import reason_text, reasons_by_name, status_text
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING
@@ -52,7 +53,7 @@ async def print_listing(host: AgentServer, as_json: bool) -> None:
         "tokens": sum(row["tokens"] for row in tools),
         "visible_tokens": sum(row["tokens"] for row in (*entry_tools, *shown)),
     }
-    warning, line = _size(shown, decisions["tool"])
+    warning, line = _size(shown, decisions["tool"], verdict)
     resolution = verdict.preferences.resolution
     query = status_text(resolution.status, resolution.cause, resolution.n_left_out)
     unknown, notices = _unknown(host, there), host.surface.operator.notices
@@ -106,9 +107,11 @@ def _row(kind: ComponentKind, component: Any, entry: Entry, verdict: str, reason
     return {**row, "verdict": verdict, "reason": reason, **told}
 
 
-def _size(shown: Sequence[dict[str, Any]], decision: Decision) -> tuple[str | None, str | None]:
+def _size(shown: Sequence[dict[str, Any]], decision: Decision, verdict: Verdict) -> tuple[str | None, str | None]:
     """Return the warning of a large surface, and how much of what is deferred is visible; None where neither holds."""
-    warning = surface_warning(len(shown), sum(row["tokens"] for row in shown), defers=decision.defers)
+    listed = [ListedTool(frozenset(row["tags"]), row["read_only"], row["tokens"]) for row in shown]
+    can_defer = verdict.bounds.permits_entry_tool(TOOL_SEARCH, by_caller=False)
+    warning = surface_warning(listed, can_defer=can_defer, defers=decision.defers)
     if not decision.defers:
         return warning, None
     n_in = Counter(sections_of(decision).values())
