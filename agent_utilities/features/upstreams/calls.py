@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -248,30 +247,26 @@ class Caller:
 
     async def _request(self, kind: Kind, **params: Any) -> Any:
         """Send a request for the present caller; return its result, or what they are asked first."""
-        async with self._for_present_caller() as relay:
-            if relay.is_modern:
-                result = await self._for_modern_caller(get_context(), relay, kind, params)
-            else:
-                result = await self.upstream.request(self._sending(relay, kind, params), relay, relay.headers)
-        if isinstance(result, mcp_types.InputRequiredResult):
-            return kind.asked(result)
-        return kind.relayed(without_connection(result))
-
-    @asynccontextmanager
-    async def _for_present_caller(self) -> AsyncIterator[ServerRelay]:
-        """Give the present caller's side of one request, for as long as that is under way."""
         relay = ServerRelay(get_context())
         if self.config.isolate:
             relay.at_session_end(self.upstream.forget_session)
         try:
-            yield relay
+            if relay.is_modern:
+                result = await self._for_modern_caller(get_context(), relay, kind, params)
+            else:
+                result = await self.upstream.request(self._sending(relay, kind, params), relay, relay.headers)
         except MCPError as error:
             raise RelayedError(error.error) from None
         except ValidationError as error:
-            told = f"its answer is none: {error.error_count()} errors, such as {_first(error)}"
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            such = f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg'][:200]}"
+            told = f"its answer is none: {error.error_count()} errors, such as {such}"
             raise UpstreamError(self.config.name, "not MCP", told) from None
         finally:
             await relay.flush()
+        if isinstance(result, mcp_types.InputRequiredResult):
+            return kind.asked(result)
+        return kind.relayed(without_connection(result))
 
     async def _for_modern_caller(
         self, context: Context, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]
@@ -282,7 +277,9 @@ class Caller:
         if state is not None and state.startswith(_OURS):
             result = await self.waiting.resume(relay, target, state.removeprefix(_OURS), responses or {})
             return _with_state(result, _OURS)
-        if self._may_ask_in_the_middle(relay):
+        snapshot = self.upstream.snapshot
+        is_of_before = snapshot is not None and snapshot.protocol_version not in MODERN_PROTOCOL_VERSIONS
+        if is_of_before and self.waiting.is_running and can_be_asked(relay.capabilities):
             send = self._sending(relay, kind, params)
             begun = self.waiting.begin(relay, target, lambda call: self.upstream.request(send, call, relay.headers))
             return _with_state(await begun, _OURS)
@@ -292,11 +289,6 @@ class Caller:
         if isinstance(result, mcp_types.InputRequiredResult):
             check_offered(result, relay.capabilities)
         return _with_state(result, _THEIRS)
-
-    def _may_ask_in_the_middle(self, relay: ServerRelay) -> bool:
-        snapshot = self.upstream.snapshot
-        is_of_before = snapshot is not None and snapshot.protocol_version not in MODERN_PROTOCOL_VERSIONS
-        return is_of_before and self.waiting.is_running and can_be_asked(relay.capabilities)
 
     def _sending(self, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]) -> Callable[[UpstreamSession], Any]:
         """Return what sends a request on a connection; a caller who isn't asked in results is asked meanwhile."""
@@ -320,8 +312,3 @@ def _with_state(result: Any, whose: str) -> Any:
     if not isinstance(result, mcp_types.InputRequiredResult) or result.request_state is None:
         return result
     return result.model_copy(update={"request_state": whose + result.request_state})
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg'][:200]}"

@@ -103,39 +103,25 @@ def union_of(upstreams: Sequence[Upstream], before: Union, denials: Denials, wai
             reached[config.name] = caller, snapshot, (yield from denials(config, snapshot))
     made: dict[Key, tuple[_Given, Any]] = {}
     union, notices = Union(), list(namespace.notices())
-    for kind, (_, attribute, _) in _KINDS.items():
+    for kind, (_, attribute, make) in _KINDS.items():
         called = attrgetter(attribute)
         listed = {name: [str(called(x)) for x in getattr(shot, kind)] for name, (_, shot, _) in reached.items()}
         here, told = (names_here if kind in ("tools", "prompts") else uris_here)(namespace, listed)
         notices += told
         yield
-        for each in reached.values():
-            yield from _components(kind, each, here, before, made, union.by_kind[kind])
+        for upstream_name, (caller, snapshot, denied) in reached.items():
+            for n, each in enumerate(getattr(snapshot, kind)):
+                if n % _A_STEP == 0:
+                    yield
+                original = str(called(each))
+                name, key = here.get((upstream_name, original)), Key(upstream_name, kind, original)
+                if name is None or key in made:
+                    continue
+                given = (caller, name, each, denied.get(key))
+                known = before.made.get(key)
+                made[key] = known if known is not None and known[0] == given else (given, make(*given))
+                union.by_kind[kind][name] = made[key][1]
     return Union(union.by_kind, tuple(notices), namespace.prefixes, reached, made)
-
-
-def _components(
-    kind: Kind,
-    reached: _Reached,
-    here: Mapping[tuple[str, str], str],
-    before: Union,
-    made: dict[Key, tuple[_Given, Any]],
-    into: dict[str, Any],
-) -> Steps[None]:
-    """Put the components of an upstream by their names here into a mapping."""
-    caller, snapshot, denials = reached
-    _, attribute, make = _KINDS[kind]
-    for n, listed in enumerate(getattr(snapshot, kind)):
-        if n % _A_STEP == 0:
-            yield
-        original = str(getattr(listed, attribute))
-        name, key = here.get((caller.config.name, original)), Key(caller.config.name, kind, original)
-        if name is None or key in made:
-            continue
-        given = (caller, name, listed, denials.get(key))
-        known = before.made.get(key)
-        made[key] = known if known is not None and known[0] == given else (given, make(*given))
-        into[name] = made[key][1]
 
 
 def operators_tags(configs: Iterable[UpstreamConfig]) -> frozenset[str]:

@@ -138,13 +138,17 @@ class Call:
             self._is_telling = False
 
     @asynccontextmanager
-    async def under_way(self) -> AsyncIterator[None]:
+    async def under_way(self, calls: CallsUnderWay) -> AsyncIterator[None]:
         """Make it the present call, and end it once it has shown no progress for too long, or takes too long in all.
+
+        Args:
+            calls: of the connection that it is made on; it is among them meanwhile.
 
         Raises:
             GivenUpError: it had to be ended.
         """
         token = _present.set(self)
+        calls.all.add(self)
         until_s = self._since_s + self.limit_s
         deadline = self._deadline = asyncio.timeout_at(min(until_s, asyncio.get_running_loop().time() + self.timeout_s))
         try:
@@ -160,6 +164,7 @@ class Call:
             raise GivenUpError(f"{why}; `maxCallSeconds` of its config raises that") from None
         finally:
             self._deadline = None
+            calls.all.discard(self)
             _present.reset(token)
 
 
@@ -172,16 +177,7 @@ class CallsUnderWay:
     """The calls that one connection works on: what is asked and told goes to their callers, and to nobody else."""
 
     def __init__(self) -> None:
-        self._calls: set[Call] = set()
-
-    @contextmanager
-    def adding(self, call: Call) -> Iterator[None]:
-        """Count a call as under way."""
-        self._calls.add(call)
-        try:
-            yield
-        finally:
-            self._calls.discard(call)
+        self.all: set[Call] = set()
 
     def asked(self) -> tuple[Call, Relay] | None:
         """Return the call, and its caller, that a question or message of the upstream belongs to.
@@ -193,10 +189,10 @@ class CallsUnderWay:
             None where it could be of several sessions' calls, or of none.
         """
         present = present_call()
-        if present is not None and present in self._calls:
+        if present is not None and present in self.all:
             return (present, present.relay) if present.relay is not None else None
         found: tuple[Call, Relay] | None = None
-        for call in self._calls:
+        for call in self.all:
             if call.relay is None or (found is not None and call.relay.session != found[1].session):
                 return None
             found = (call, call.relay)

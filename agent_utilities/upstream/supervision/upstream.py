@@ -141,9 +141,8 @@ class Upstream:
             if not connection.is_usable:
                 raise _NotSentError
             try:
-                with session.calls.adding(call):
-                    async with call.under_way():
-                        result = await send(session)
+                async with call.under_way(session.calls):
+                    result = await send(session)
             except GivenUpError as error:
                 connection.doubt()
                 raise self.opener.error("did not answer", str(error)) from None
