@@ -307,11 +307,19 @@ class TestWhatCannotStart:
         assert raised.value.cause == "not found"
         assert told in raised.value.detail
 
-    async def test_a_script_without_an_interpreter_is_told(self, tmp_path: Path):
+    @every(
+        ("content", "told"),
+        [
+            (b"\0\1\2", "no first line that names its interpreter"),
+            (b"#!/usr/bin/no-such-python -u\n", "not what runs it: the interpreter of its first line"),
+            (b"#!/bin/sh\r\n", "may end in a carriage return"),
+        ],
+    )
+    async def test_a_script_without_an_interpreter_is_told(self, tmp_path: Path, content: bytes, told: str):
         script = tmp_path / "server"
-        script.write_bytes(b"\0\1\2")
+        script.write_bytes(content)
         script.chmod(0o755)
         async with upstream(command=str(script)) as faulty:
-            with pytest.raises(UpstreamError, match="no first line that names its interpreter"):
+            with pytest.raises(UpstreamError, match=told):
                 async with faulty.streams():
                     pass

@@ -66,7 +66,6 @@ def find_program(command: str, *, path: str, folder: Path, home: Path) -> Path:
         return program
     folders = search_folders(path, home)
     if found := shutil.which(command, path=os.pathsep.join(str(folder / place) for place in folders)):
-        _check_interpreter(Path(found))
         return Path(found)
     raise CommandError(_not_found(command, folder, folders))
 
@@ -118,24 +117,6 @@ def _check(program: Path, command: str) -> None:
         raise CommandError(f"no file {str(program)!r}{_did_you_mean(like and str(program.parent / like))}")
     if not os.access(program, os.X_OK):
         raise CommandError(f"{str(program)!r} is not executable: run it by its interpreter, or `chmod +x` it")
-    _check_interpreter(program)
-
-
-def _check_interpreter(program: Path) -> None:
-    """Raise where the first line of a script names an interpreter that is not there."""
-    try:
-        with program.open("rb") as file:
-            line = file.readline(512)
-    except OSError:
-        return  # readable by nobody, and yet it may be run
-    if not line.startswith(b"#!"):
-        return
-    words = line[2:].decode(errors="replace").rstrip("\n").split()
-    interpreter = words[0] if words else ""
-    if line.endswith(b"\r\n") and not Path(line[2:-1].decode(errors="replace")).exists():
-        raise CommandError(f"the first line of {str(program)!r} ends in a carriage return: save it with Unix line ends")
-    if not Path(interpreter).exists():
-        raise CommandError(f"{str(program)!r} wants the interpreter {interpreter!r} (its first line), which is missing")
 
 
 def _not_found(command: str, folder: Path, folders: list[Path]) -> str:

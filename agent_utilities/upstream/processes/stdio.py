@@ -230,7 +230,8 @@ def _why(error: OSError | ValueError) -> str:
     if error.errno == errno.ENOEXEC:
         return f"{error.filename!r} is no program, and has no first line that names its interpreter (`#!`)"
     if error.errno == errno.ENOENT:
-        return f"{error.filename!r} is there, but not the loader that it needs: it was built for another system"
+        runner = "the interpreter of its first line, which may end in a carriage return, or the loader of its system"
+        return f"{error.filename!r} is there, but not what runs it: {runner}"
     return f"{error.filename!r} can't be run: {error.strerror}"
 
 
