@@ -147,12 +147,6 @@ class TestNotice:
         (upstream,) = read_config([path], {}).upstreams
         assert (upstream.command, len(upstream.args)) == ("two", 1)
 
-    def test_arguments_within_the_command(self, tmp_path: Path) -> None:
-        config = servers(tmp_path, {"a": {"command": "npx -y x"}, "b": {"command": "/opt/my tools/x"}})
-        assert [told.rpartition("mcpServers.")[2] for told in config.notices] == [
-            "a.command: has spaces, and is looked up as one name; write arguments under `args`"
-        ]
-
     def test_a_gateway_does_not_start_itself(self, tmp_path: Path) -> None:
         other = tmp_path / "other.json"
         other.write_text("{}")

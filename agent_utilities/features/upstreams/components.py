@@ -44,13 +44,40 @@ class OfUpstream(BaseModel):
     def of(cls, caller: Caller, name: str, listed: Any, denied_by: str | None = None) -> OfUpstream:
         """Return the component of what an upstream lists, which was validated when it came.
 
+        FastMCP acts on what stands under its own key in a component's `meta` (whether it is enabled, which app may call
+        it): that is this server's to say. What the upstream says there is listed, and nothing else is done with it.
+
+        A tag is a toolset, and bounds go by it: no upstream can put its components among another one's, nor among those
+        that the operator's configuration gives a tag.
+
         Args:
             caller: calls the upstream.
             name: its name or URI here.
             listed: the tool, prompt, resource or template.
             denied_by: where the operator denies it, or None.
         """
-        return cls.model_construct(**_common(caller, listed, denied_by) | cls._own(caller, name, listed))
+        told, config = _fastmcp_meta(listed.meta), caller.config
+        version, own_tags = told.get("version"), told.get("tags")
+        tags = [tag for tag in own_tags if isinstance(tag, str)] if isinstance(own_tags, list) else []
+        kept = {key: value for key, value in (listed.meta or {}).items() if key != _OF_FASTMCP}
+        if isinstance(groups := kept.get(GROUPS_KEY), list):
+            kept[GROUPS_KEY] = [each for each in groups if fold(str(each)) not in caller.operators_tags]
+        tool = listed.name if isinstance(listed, mcp_types.Tool) else None
+        override = config.overrides.get(tool) if tool is not None else None
+        given = {config.name, *config.tags, *(override.tags if override is not None else ())}
+        common = {
+            "caller": caller,
+            "listed": listed,
+            "denied_by": denied_by,
+            "title": listed.title,
+            "description": listed.description,
+            "icons": listed.icons,
+            "meta": kept or None,
+            "tags": given.union(tag for tag in tags if fold(tag) not in caller.operators_tags),
+            "version": version if isinstance(version, str) and "@" not in version else None,
+            "capabilities": _brought_by(config.capabilities, tool),
+        }
+        return cls.model_construct(**common | cls._own(caller, name, listed))
 
     @classmethod
     def _own(cls, caller: Caller, name: str, listed: Any) -> dict[str, Any]:
@@ -194,38 +221,6 @@ def _readable(caller: Caller, listed: mcp_types.Resource | mcp_types.ResourceTem
         "alias": caller.namespace.namespaced(caller.config.name, listed.name),
         "mime_type": listed.mime_type or _MIME_TYPE,
         "annotations": listed.annotations,
-    }
-
-
-def _common(caller: Caller, listed: Any, denied_by: str | None) -> dict[str, Any]:
-    """Return what components of every kind are made with.
-
-    FastMCP acts on what stands under its own key in a component's `meta` (whether it is enabled, which app may call
-    it): that is this server's to say. What the upstream says there is listed, and nothing else is done with it.
-
-    A tag is a toolset, and bounds go by it: no upstream can put its components among another one's, nor among those
-    that the operator's configuration gives a tag.
-    """
-    told, config = _fastmcp_meta(listed.meta), caller.config
-    version, own_tags = told.get("version"), told.get("tags")
-    tags = [tag for tag in own_tags if isinstance(tag, str)] if isinstance(own_tags, list) else []
-    kept = {key: value for key, value in (listed.meta or {}).items() if key != _OF_FASTMCP}
-    if isinstance(groups := kept.get(GROUPS_KEY), list):
-        kept[GROUPS_KEY] = [each for each in groups if fold(str(each)) not in caller.operators_tags]
-    tool = listed.name if isinstance(listed, mcp_types.Tool) else None
-    override = config.overrides.get(tool) if tool is not None else None
-    given = {config.name, *config.tags, *(override.tags if override is not None else ())}
-    return {
-        "caller": caller,
-        "listed": listed,
-        "denied_by": denied_by,
-        "title": listed.title,
-        "description": listed.description,
-        "icons": listed.icons,
-        "meta": kept or None,
-        "tags": given.union(tag for tag in tags if fold(tag) not in caller.operators_tags),
-        "version": version if isinstance(version, str) and "@" not in version else None,
-        "capabilities": _brought_by(config.capabilities, tool),
     }
 
 

@@ -148,7 +148,9 @@ class Upstreams(Feature):
 
     def absent(self, bounds: Bounds) -> Sequence[str]:
         """Return the upstreams whose components are not all known yet, of those that the caller may learn of."""
-        lacking = [each for each in self.upstreams if is_unseen(each) or _is_lacking(each)]
+        enabled = [each for each in self.upstreams if each.config.enabled]
+        # A gateway tells how many of its own it has not reached yet.
+        lacking = [each for each in enabled if each.snapshot is None or each.snapshot.n_absent > 0]
         return [each.config.name for each in lacking if self._may_learn_of(each, bounds)]
 
     # -- first lists: many hosts list once and never again, so for some seconds they wait for what was never seen ------
@@ -267,11 +269,6 @@ def is_unseen(upstream: Upstream) -> bool:
 def _pins(config: GatewayConfig) -> NameSet:
     """Return the toolsets of the upstreams that are not lazy."""
     return NameSet(toolsets=frozenset(fold(each.name) for each in config.upstreams if not each.lazy))
-
-
-def _is_lacking(upstream: Upstream) -> bool:
-    """Whether an upstream is a gateway that has not reached all of its own yet."""
-    return upstream.snapshot is not None and upstream.snapshot.n_absent > 0 and upstream.config.enabled
 
 
 def _told(upstream: Upstream, n_tools: int) -> dict[str, Any]:

@@ -21,6 +21,10 @@ Raises:
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _NOT_PASSED = re.compile(r"[\x00\ud800-\udfff]")
 """NUL, and half a surrogate pair, which an escape can spell."""
+_OF_OAUTH = {
+    **{"clientid": "client_id", "clientsecret": "client_secret", "callbackport": "callback_port"},
+    **dict.fromkeys(("scope", "scopes"), "scopes"),
+}
 _TRANSPORTS = {"stdio": "stdio", "local": "stdio", "sse": "sse"} | dict.fromkeys(
     ("http", "streamablehttp", "remote", "httpstream", "streamable"), "http"
 )
@@ -152,14 +156,9 @@ def oauth(value: Any, reading: Reading) -> dict[str, Any]:
     given = {fold(name): told for name, told in filled(_a(dict, value), reading).items() if told is not None}
     if given.get("enabled") is False:
         return {"auth": None}
-    scopes = given.get("scopes", given.get("scope", ()))
-    told = {
-        "client_id": given.get("clientid"),
-        "client_secret": given.get("clientsecret"),
-        "scopes": scopes.split() if isinstance(scopes, str) else scopes,
-        "callback_port": given.get("callbackport"),
-    }
-    client = {field: value for field, value in told.items() if value is not None and value != ()}
+    client = {field: given[key] for key, field in _OF_OAUTH.items() if key in given}
+    if isinstance(scopes := client.get("scopes"), str):
+        client["scopes"] = scopes.split()
     return {"auth": "oauth", "oauth": client or None}
 
 

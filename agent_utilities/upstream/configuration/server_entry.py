@@ -59,7 +59,7 @@ class Reader:
         try:
             _check_name(name)
             if len(self.problems) == n_before:
-                reached_by = self._reached_by(given, source)
+                reached_by = self._reached_by(given)
                 if reached_by is None:
                     return None
                 fields |= reached_by
@@ -112,7 +112,7 @@ class Reader:
                 written_as.setdefault(set_by, name)
         return given, written_as
 
-    def _reached_by(self, given: Mapping[str, Any], source: str) -> dict[str, Any] | None:
+    def _reached_by(self, given: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the fields that say how a server is reached; None where its entry only says that it is off."""
         transport = _transport(given)
         if transport is None:
@@ -121,9 +121,6 @@ class Reader:
             headers = {**given.get("env_headers", {}), **given.get("headers", {})}
             return {"transport": transport, "url": given["url"], "headers": headers, **given.get("auth", {})}
         program, *arguments = given["command"]
-        if " " in program.strip() and not arguments and "args" not in given and not re.search(r"[/\\]", program):
-            told = "has spaces, and is looked up as one name; write arguments under `args`"
-            self.notices.append(f"{source}.command: {told}")
         env_file: str | None = given.get("env_file")
         is_started = given.get("enabled", True) and not self.reading.keeps_references
         of_file = read_env_file(Path(env_file)) if env_file is not None and is_started else {}

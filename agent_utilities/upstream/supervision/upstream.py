@@ -298,8 +298,14 @@ class Upstream:
             health.allow_one()
         if (refusal := health.refusal()) is not None:
             raise refusal
-        if key is not _FOR_ALL and before is None:
-            self._make_room()
+        others = [each for each in self._connections if each is not _FOR_ALL]
+        limit = self._policy.n_isolated if self.config.isolate else self._policy.n_offers
+        if key is not _FOR_ALL and before is None and len(others) >= limit:
+            unused = next((each for each in others if not self._connections[each].n_users), None)
+            if unused is None:
+                text = f"{len(others)} connections beside the one for all are in use, as many as there may be"
+                raise self.opener.error("refused", text)
+            self.forget_session(unused)
         changed = self._listing.changed if is_shared else asyncio.Event()
         connection = Connection(self.opener, health, self.snapshot, offered=offered, changed=changed)
         connection.task = self._start(connection.run(before))
@@ -315,16 +321,6 @@ class Upstream:
         if self._connections.get(key) is connection:
             del self._connections[key]
         connection.refuse(self.opener.error("stopping", "it is being ended"))
-
-    def _make_room(self) -> None:
-        others = [key for key in self._connections if key is not _FOR_ALL]
-        if len(others) < (self._policy.n_isolated if self.config.isolate else self._policy.n_offers):
-            return
-        unused = next((key for key in others if not self._connections[key].n_users), None)
-        if unused is None:
-            text = f"{len(others)} connections beside the one for all are in use, as many as there may be"
-            raise self.opener.error("refused", text)
-        self.forget_session(unused)
 
     def forget_session(self, session: Hashable) -> None:
         """End what was started for one session alone, once its calls have ended."""
