@@ -28,7 +28,7 @@ class _ServesByDefault(TyperGroup):
 def _launch(result: Any, **_: Any) -> Any:
     """Launch the gateway where its options were parsed; anything else is an exit code."""
     if isinstance(result, GatewayOptions):
-        from agent_utilities.cli.gateway_launch import launch_gateway
+        from agent_utilities.cli.gateway_commands import launch_gateway
 
         return launch_gateway(result)
     return result
@@ -46,8 +46,7 @@ serve: Callable[..., Any] = app.command("serve", cls=BriefHelp)(options_type(Gat
 @app.command()
 def check(files: Files = None, yes: Yes = False, as_json: AsJson = False) -> int:
     """Reach every server once, and say what it costs and what is wrong; code 1 where one could not be reached."""
-    from agent_utilities.cli.gateway_launch import chosen_config
-    from agent_utilities.cli.gateway_servers import check_servers
+    from agent_utilities.cli.gateway_commands import check_servers, chosen_config
 
     return check_servers(chosen_config(files or (), yes=yes).config, as_json=as_json)
 
@@ -59,8 +58,7 @@ def login(name: str, files: Files = None, yes: Yes = False) -> None:
     Args:
         name: The server's name in the config.
     """
-    from agent_utilities.cli.gateway_launch import chosen_config
-    from agent_utilities.cli.gateway_servers import login_at
+    from agent_utilities.cli.gateway_commands import chosen_config, login_at
 
     login_at(name, chosen_config(files or (), yes=yes).config)
 
@@ -76,7 +74,7 @@ def logs(
         name: The server's name in the config; without one, all there are.
         n_lines: How many lines, the last ones.
     """
-    from agent_utilities.cli.gateway_servers import print_logs
+    from agent_utilities.cli.gateway_commands import print_logs
 
     print_logs(name, n_lines)
 
@@ -94,9 +92,6 @@ def lock(
         accept: Accept what has changed under this name; may be repeated.
         accept_all: Accept every change.
     """
-    from agent_utilities.cli.gateway_launch import chosen_config, print_notes
-    from agent_utilities.cli.gateway_servers import lock_servers
+    from agent_utilities.cli.gateway_commands import chosen_config, lock_servers
 
-    chosen = chosen_config(files or (), yes=yes)
-    print_notes(chosen.config.problems, chosen.config.notices)
-    return lock_servers(chosen.config, chosen.files[0], accepted=accept or (), accept_all=accept_all)
+    return lock_servers(chosen_config(files or (), yes=yes), accepted=accept or (), accept_all=accept_all)

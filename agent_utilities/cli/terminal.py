@@ -28,9 +28,9 @@ def in_event_loop(command: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
     return run
 
 
-def terminal() -> Console:
+def terminal(*, stderr: bool = False) -> Console:
     """Return the console of a command: it colours what it is told to, and turns no `:name:` into a picture."""
-    return Console(emoji=False, highlight=False)
+    return Console(stderr=stderr, emoji=False, highlight=False)
 
 
 def print_problems(console: Console, problems: Iterable[str], notices: Iterable[str]) -> None:

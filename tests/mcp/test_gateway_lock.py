@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from agent_utilities import AgentServer, create_gateway
-from agent_utilities.cli.gateway_servers import lock_gateway
+from agent_utilities.cli.gateway_commands import lock_gateway
 from agent_utilities.errors import InputError
 from agent_utilities.upstream.folders import gateway_folder
 from agent_utilities.upstream.snapshot_store import SnapshotStore

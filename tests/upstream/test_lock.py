@@ -10,7 +10,7 @@ from typing import Any
 import mcp_types
 import pytest
 
-from agent_utilities.cli.gateway_servers import lock_gateway
+from agent_utilities.cli.gateway_commands import lock_gateway
 from agent_utilities.errors import InputError
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.operator.lock import (

@@ -17,7 +17,7 @@ from fastmcp import Client
 from fastmcp.client.auth import BearerAuth
 from pydantic import SecretStr
 
-from agent_utilities.cli.gateway_servers import login_at
+from agent_utilities.cli.gateway_commands import login_at
 from agent_utilities.errors import InputError
 from agent_utilities.upstream.config import GatewayConfig, OAuthClient, UpstreamConfig
 from agent_utilities.upstream.errors import UpstreamError

@@ -9,7 +9,7 @@ import pytest
 from fastmcp import Client
 
 from agent_utilities import AgentServer
-from agent_utilities.cli.gateway_launch import skills_provider
+from agent_utilities.cli.gateway_commands import skills_provider
 from agent_utilities.selection.channels import META_KEY
 from tests.features.capabilities.capable import LONG_S, gateway, listed, offer, seen, session
 

@@ -12,7 +12,7 @@ from fastmcp.server import create_proxy
 from fastmcp.utilities.components import FastMCPComponent
 
 from agent_utilities import AgentServer, create_gateway, create_mcp_server
-from agent_utilities.cli.gateway_launch import skills_provider
+from agent_utilities.cli.gateway_commands import skills_provider
 from agent_utilities.errors import SettingsError
 from agent_utilities.features.capabilities.skills import is_own, skill_capabilities, skills_read
 from agent_utilities.features.upstreams.provider import UpstreamProvider
