@@ -10,11 +10,10 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from importlib.metadata import entry_points
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -25,15 +24,8 @@ from agent_utilities.upstream.configuration.host_files import user_files
 app = typer.Typer(add_completion=False)
 
 
-class Client(StrEnum):
-    """A client whose configuration is known."""
-
-    CLAUDE_DESKTOP = "claude-desktop"
-    CLAUDE_CODE = "claude-code"
-    CURSOR = "cursor"
-    VSCODE = "vscode"
-    GEMINI = "gemini"
-    WINDSURF = "windsurf"
+Client = Literal["claude-desktop", "claude-code", "cursor", "vscode", "gemini", "windsurf"]
+"""A client whose configuration is known."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +43,7 @@ class Entry:
         Source: code.visualstudio.com/docs/copilot/reference/mcp-configuration; cursor.com/docs/mcp;
         code.claude.com/docs/en/mcp; modelcontextprotocol.io/docs/develop/connect-local-servers.
         """
-        entry: dict[str, Any] = {"type": "stdio"} if client in (Client.CLAUDE_CODE, Client.VSCODE) else {}
+        entry: dict[str, Any] = {"type": "stdio"} if client in ("claude-code", "vscode") else {}
         entry |= {"command": self.command, "args": list(self.arguments)}
         return entry | ({"env": dict(self.environ)} if self.environ else {})
 
@@ -63,12 +55,12 @@ class Entry:
 
 
 _FILES: dict[Client, tuple[str, str | None]] = {
-    Client.CLAUDE_CODE: ("Claude Code", ".mcp.json"),
-    Client.CLAUDE_DESKTOP: ("Claude Desktop", None),
-    Client.CURSOR: ("Cursor", ".cursor/mcp.json"),
-    Client.VSCODE: ("VS Code", ".vscode/mcp.json"),
-    Client.GEMINI: ("Gemini", ".gemini/settings.json"),
-    Client.WINDSURF: ("Windsurf", None),
+    "claude-code": ("Claude Code", ".mcp.json"),
+    "claude-desktop": ("Claude Desktop", None),
+    "cursor": ("Cursor", ".cursor/mcp.json"),
+    "vscode": ("VS Code", ".vscode/mcp.json"),
+    "gemini": ("Gemini", ".gemini/settings.json"),
+    "windsurf": ("Windsurf", None),
 }
 """What each client is called, and its file in a project, where it reads one."""
 
@@ -82,7 +74,7 @@ def config_path(client: Client, project: Path | None, environ: Mapping[str, str]
         InputError: it reads none of a project.
     """
     title, in_project = _FILES[client]
-    if project is None and client is not Client.CLAUDE_CODE:
+    if project is None and client != "claude-code":
         return user_files(Path.home(), environ, platform)[title]
     if in_project is None:
         what = f"{title} has no configuration of a project"
@@ -152,7 +144,7 @@ def connect(
 
 def _put(entry: Entry, client: Client, path: Path, *, write: bool, replace: bool) -> None:
     """Write an entry to the client's file, or print it."""
-    shown, key = entry.as_json(client), "servers" if client is Client.VSCODE else "mcpServers"
+    shown, key = entry.as_json(client), "servers" if client == "vscode" else "mcpServers"
     if write:
         copy = add_entry(path, key, entry.name, shown, replace=replace)
         print(f"{path} has {entry.name!r}" + (f"; what it was is in {copy.name}" if copy else ""))
@@ -160,7 +152,7 @@ def _put(entry: Entry, client: Client, path: Path, *, write: bool, replace: bool
         return
     print(f"for {path}; --write adds it there, and keeps what it has:", file=sys.stderr)
     print(json.dumps({key: {entry.name: shown}}, indent=2, ensure_ascii=False))
-    if client is Client.CLAUDE_CODE:
+    if client == "claude-code":
         print(f"or, for all your projects: {entry.claude_mcp_add()}", file=sys.stderr)
 
 

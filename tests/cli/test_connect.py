@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import fastmcp
@@ -43,15 +43,15 @@ def add(path: Path, *, replace: bool = False) -> Path | None:
 class TestFile:
     def test_is_the_one_that_the_client_reads_on_each_system(self, tmp_path, monkeypatch):
         for client, platform, path in [
-            (Client.CLAUDE_DESKTOP, "darwin", "Library/Application Support/Claude/claude_desktop_config.json"),
-            (Client.CLAUDE_DESKTOP, "linux", ".config/Claude/claude_desktop_config.json"),
-            (Client.CLAUDE_DESKTOP, "win32", "Roaming/Claude/claude_desktop_config.json"),
-            (Client.VSCODE, "darwin", "Library/Application Support/Code/User/mcp.json"),
-            (Client.VSCODE, "linux", ".config/Code/User/mcp.json"),
-            (Client.VSCODE, "win32", "Roaming/Code/User/mcp.json"),
-            (Client.CURSOR, "win32", ".cursor/mcp.json"),
-            (Client.GEMINI, "linux", ".gemini/settings.json"),
-            (Client.WINDSURF, "darwin", ".codeium/windsurf/mcp_config.json"),
+            ("claude-desktop", "darwin", "Library/Application Support/Claude/claude_desktop_config.json"),
+            ("claude-desktop", "linux", ".config/Claude/claude_desktop_config.json"),
+            ("claude-desktop", "win32", "Roaming/Claude/claude_desktop_config.json"),
+            ("vscode", "darwin", "Library/Application Support/Code/User/mcp.json"),
+            ("vscode", "linux", ".config/Code/User/mcp.json"),
+            ("vscode", "win32", "Roaming/Code/User/mcp.json"),
+            ("cursor", "win32", ".cursor/mcp.json"),
+            ("gemini", "linux", ".gemini/settings.json"),
+            ("windsurf", "darwin", ".codeium/windsurf/mcp_config.json"),
         ]:
             monkeypatch.setattr(Path, "home", lambda: tmp_path)
             environ = {"APPDATA": str(tmp_path / "Roaming")}
@@ -59,10 +59,10 @@ class TestFile:
 
     def test_of_a_project_is_in_its_folder(self, tmp_path):
         for client, path in [
-            (Client.CLAUDE_CODE, ".mcp.json"),
-            (Client.CURSOR, ".cursor/mcp.json"),
-            (Client.VSCODE, ".vscode/mcp.json"),
-            (Client.GEMINI, ".gemini/settings.json"),
+            ("claude-code", ".mcp.json"),
+            ("cursor", ".cursor/mcp.json"),
+            ("vscode", ".vscode/mcp.json"),
+            ("gemini", ".gemini/settings.json"),
         ]:
             assert config_path(client, tmp_path, {}) == tmp_path / path
 
@@ -146,7 +146,7 @@ class TestCommand:
         options = ["--write", "--env", f"LOGS_AGENT_ROOTS={tmp_path}", "--", "--tools", "tail_log"]
         done = connect("claude-desktop", "logs-agent", *options)
         assert (done.returncode, done.stderr) == (0, "restart claude-desktop to have it started\n")
-        path = config_path(Client.CLAUDE_DESKTOP, None, {"XDG_CONFIG_HOME": str(tmp_path / ".config")}, "linux")
+        path = config_path("claude-desktop", None, {"XDG_CONFIG_HOME": str(tmp_path / ".config")}, "linux")
 
         async def tools() -> list[str]:
             async with fastmcp.Client(json.loads(path.read_text())) as client:
@@ -216,7 +216,7 @@ class TestGateway:
         return path
 
     def test_is_written_with_the_whole_path_of_its_file(self, connect, tmp_path, servers):
-        for client in list(Client):
+        for client in get_args(Client):
             done = connect(client, "--gateway", "servers.json", "--write", "--env", "API_KEY=k", "--", "--read-only")
             assert done.returncode == 0
             path = Path(done.stdout.partition(" has ")[0])
