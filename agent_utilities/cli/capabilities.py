@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_utilities.cli.asking import pairs
-from agent_utilities.cli.terminal import AsJson, counted, print_problems, terminal
-from agent_utilities.mcp.command_line.tables import NamesTable, plain
+from agent_utilities.mcp.command_line.terminal import AsJson, NamesTable, counted, plain, print_problems, terminal
 
 if TYPE_CHECKING:  # `--help` needs none of it
     from agent_utilities.capabilities.model import Capability

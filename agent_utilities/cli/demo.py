@@ -12,15 +12,14 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from agent_utilities.cli.terminal import in_event_loop
-from agent_utilities.mcp.command_line.tables import NamesTable
+from agent_utilities.mcp.command_line.terminal import NamesTable, in_event_loop
 
 app = typer.Typer(add_completion=False)
 
 _DEMOS = {
     "server": ("demo_server", "one_server"),
     "gateway": ("demo_gateways", "killed_server"),
-    "tool-search": ("demo_tool_search", "sixty_tools"),
+    "tool-search": ("demo_server", "sixty_tools"),
     "capabilities": ("demo_gateways", "three_capabilities"),
 }
 """The module and function of each, which runs in a folder of its own, and yields what it comes to, for a console."""

@@ -23,8 +23,7 @@ from agent_utilities.cli.demo_server import (
     serving,
     text_of,
 )
-from agent_utilities.cli.terminal import Steps
-from agent_utilities.mcp.command_line.tables import NamesTable
+from agent_utilities.mcp.command_line.terminal import NamesTable, Steps
 from agent_utilities.selection.caller import selection_meta
 from agent_utilities.selection.channels import META_KEY
 

@@ -14,8 +14,7 @@ import typer
 
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.cli.asking import Pairs, ask, pairs, server_url
-from agent_utilities.cli.terminal import AsJson, terminal
-from agent_utilities.mcp.command_line.tables import NamesTable, plain
+from agent_utilities.mcp.command_line.terminal import AsJson, NamesTable, plain, terminal
 from agent_utilities.resolution.answer import reason_text, status_text
 from agent_utilities.selection.caller import PathSelection, parse_path, read_path
 from agent_utilities.selection.channels import field_of

@@ -16,9 +16,8 @@ import anyio
 
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.cli.gateway_options import GATEWAY_NAME, GatewayOptions
-from agent_utilities.cli.terminal import Steps, print_problems, terminal
 from agent_utilities.errors import InputError, SettingsError
-from agent_utilities.mcp.command_line.tables import NamesTable, plain
+from agent_utilities.mcp.command_line.terminal import NamesTable, Steps, plain, print_problems, terminal
 from agent_utilities.mcp.server_cli import launch
 from agent_utilities.selection.model import nearest
 from agent_utilities.settings_file import settings_of, user_folder

@@ -15,9 +15,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from agent_utilities.cli.terminal import AsJson, bar, counted, sparkline, terminal
 from agent_utilities.errors import InputError
-from agent_utilities.mcp.command_line.tables import NamesTable, plain
+from agent_utilities.mcp.command_line.terminal import AsJson, NamesTable, bar, counted, plain, sparkline, terminal
 from agent_utilities.settings_file import settings_of
 from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.forgetting import Forget, Forgotten, count, delete_files

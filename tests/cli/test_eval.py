@@ -18,7 +18,7 @@ from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.cli.app import main
 from agent_utilities.cli.asking import mcp_url
 from agent_utilities.cli.evaluation.data import Request, Tool
-from agent_utilities.cli.evaluation.measures import RankedRequest, auroc, measure, rejected_at, tokens_saved
+from agent_utilities.cli.evaluation.report import RankedRequest, auroc, measure, rejected_at, tokens_saved
 
 TOOLS = [
     {"id": "g/status", "server": "g", "name": "git_status", "description": "Show changes", "tags": ["git"]},

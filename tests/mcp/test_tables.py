@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 import agent_utilities
-from agent_utilities.mcp.command_line.tables import NamesTable
+from agent_utilities.mcp.command_line.terminal import NamesTable
 from tests.every import every
 
 WORDS = st.text(st.sampled_from("ab_-.,=/ 7語"), max_size=40)
@@ -70,4 +70,4 @@ def test_nothing_is_lost_and_nothing_stands_over_the_edge(rows: list[tuple[str, 
 def test_every_command_prints_its_tables_alike() -> None:
     package = Path(agent_utilities.__file__).parent
     using = [path.name for path in package.rglob("*.py") if "rich.table" in path.read_text(encoding="utf-8")]
-    assert using == ["tables.py"]
+    assert using == ["terminal.py"]

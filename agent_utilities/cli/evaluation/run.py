@@ -26,12 +26,11 @@ from agent_utilities.cli.evaluation.data import (
     read_usage,
     together,
 )
-from agent_utilities.cli.evaluation.measures import RankedRequest, measure
-from agent_utilities.cli.evaluation.report import Figures, plot_ranks, print_report, write_ranks
+from agent_utilities.cli.evaluation.report import Figures, RankedRequest, measure, plot_ranks, print_report, write_ranks
 from agent_utilities.cli.evaluation.routes import route_messages
-from agent_utilities.cli.terminal import AsJson, in_event_loop
 from agent_utilities.errors import InputError
 from agent_utilities.graph.matching import Neighbour
+from agent_utilities.mcp.command_line.terminal import AsJson, in_event_loop
 from agent_utilities.ranking.base import Ranking
 from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker

@@ -14,7 +14,7 @@ from rich.console import Console
 from agent_utilities.catalog.context import ACTIVE, ATTACHED, attached_line
 from agent_utilities.catalog.model import KINDS, ComponentKind, Entry
 from agent_utilities.catalog.tokens import ListedTool, n_tokens, surface_warning
-from agent_utilities.mcp.command_line.tables import NamesTable, plain
+from agent_utilities.mcp.command_line.terminal import NamesTable, plain
 from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.request import Request, serving
 from agent_utilities.mcp.surface.components import entry_of
