@@ -110,7 +110,7 @@ def route(
         out: Where to write a JSON line for each: intent, scores, activated.
         words: Compare words alone, whatever MCP_RANKER says.
     """
-    from agent_utilities.cli.evaluation.routes import route_messages
+    from agent_utilities.cli.evaluation.run import route_messages
 
     route_messages(folder, rows, out, by_words=words)
 

@@ -97,17 +97,14 @@ def run_and_exit(command: Callable[[], object]) -> NoReturn:
 
 def _code_of(command: Callable[[], object]) -> int:
     try:
-        code = command()
+        done = command()
+        return done if isinstance(done, int) else 0
     except typer.TyperException as error:
-        return _refused(message_of(error), 2)
+        message, code = message_of(error), 2
     except AgentUtilitiesError as error:
-        return _refused(str(error), 2 if isinstance(error, InputError) else 1)
+        message, code = str(error), 2 if isinstance(error, InputError) else 1
     except (KeyboardInterrupt, typer.Abort):
         return 130
-    return code if isinstance(code, int) else 0
-
-
-def _refused(message: str, code: int) -> int:
     if message:
         print(f"error: {' '.join(message.split())}", file=sys.stderr)
     return code

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.cli.app import main
-from agent_utilities.cli.evaluation.routes import route_messages
+from agent_utilities.cli.evaluation.run import route_messages
 from agent_utilities.errors import InputError
 from tests.command_line import run_command
 

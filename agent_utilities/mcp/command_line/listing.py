@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -61,8 +60,7 @@ async def print_listing(host: AgentServer, as_json: bool) -> None:
     rows = [*entry_tools, *rows]
     if as_json:
         body = {"server": host.name, "components": rows, "totals": totals, "query": query, "unknown": unknown}
-        json.dump({**body, "absent": absent, "line": line, "notices": notices, "warning": warning}, sys.stdout)
-        print()
+        print(json.dumps({**body, "absent": absent, "line": line, "notices": notices, "warning": warning}))
         return
     _print_table(host.name, rows, totals, query, unknown)
     notes = [plain(told) for told in (line, *notices) if told]
