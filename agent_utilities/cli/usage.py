@@ -191,13 +191,9 @@ def forget(
 
 def _forget(paths: Sequence[Path], what: Forget, *, or_delete: bool, yes: bool) -> None:
     """Delete from logs what is asked for, once the user has agreed, and say what it was."""
-    meant = {path: _count(path, what, or_delete=or_delete) for path in paths}
-    damaged = [path for path, found in meant.items() if found is None]
-    described = {
-        path: _described(found, what)
-        for path, found in meant.items()
-        if found and (found.n_calls or found.n_searches or found.n_lists)
-    }
+    meant = {path: _meant(path, what, or_delete=or_delete) for path in paths}
+    damaged = [path for path, told in meant.items() if told is None]
+    described = {path: told for path, told in meant.items() if told}
     if not described and not damaged:
         print("nothing to forget")
         return
@@ -219,14 +215,15 @@ def _forget(paths: Sequence[Path], what: Forget, *, or_delete: bool, yes: bool) 
         console.print(plain(f"{path}: deleted, for it was damaged"), soft_wrap=True)
 
 
-def _count(path: Path, what: Forget, *, or_delete: bool) -> Forgotten | None:
-    """Return what would be deleted from a log; None for one that is damaged and may be deleted whole."""
+def _meant(path: Path, what: Forget, *, or_delete: bool) -> str | None:
+    """Return in words what would be deleted from a log; None for one that is damaged and may be deleted whole."""
     try:
-        return count(path, what)
+        found = count(path, what)
     except UsageError as error:
         if or_delete and error.cause == "corrupt":
             return None
         raise
+    return _described(found, what) if found.n_calls or found.n_searches or found.n_lists else ""
 
 
 def _described(found: Forgotten, what: Forget) -> str:
