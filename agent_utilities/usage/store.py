@@ -19,16 +19,15 @@ from agent_utilities.usage.model import DAY_MS, PRUNE_S, Call, Event, Listed, Se
 _CHECKS_PER_FILL = 50
 """How often the rows are counted while a log fills: it may have a fiftieth too many for each process that writes it."""
 
-_DELETED_AT_ONCE = 900
-"""Rows of one transaction; older SQLites take 999 values at once."""
-_KEPT = 0.95
-"""How much of what is allowed stays, so that not every batch finds the log full again."""
 _TOO_MANY = 0.25
 """How much of the file may be empty pages before it shrinks; what is written next fills them."""
-_SHARES = {"session": 0.01, "subject": 0.1, "server, tool": 0.25}
-"""Which part of a full log's rows one session, one subject or one tool may have before it is thinned: those who have
-most first, and only as far as room is needed. Requests that stand alone have no session, and are thinned by their tool.
-"""
+_WHOSE = {
+    "calls": "coalesce(nullif(subject, ''), nullif(session, ''), tool)",
+    "searches": "coalesce(nullif(subject, ''), session)",
+}
+"""Whom a row counts for where its log is full; a request that stands alone counts for its tool."""
+_SHARE = 0.01
+"""Which part of a full log's rows everybody may have before others with less lose theirs."""
 
 _Value = str | int | float
 _Row = tuple[_Value, ...]
@@ -41,6 +40,9 @@ _TABLES: tuple[tuple[type[Call | Search], str], ...] = ((Call, "calls"), (Search
 _LISTED = """INSERT INTO lists (server, tool, upstream, day, n_lists, n_tokens) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (server, tool, day) DO UPDATE
     SET upstream = excluded.upstream, n_lists = n_lists + excluded.n_lists, n_tokens = excluded.n_tokens"""
+
+_PAGES = "SELECT * FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+"""How many pages a file has, how many of them are empty, and the bytes of one."""
 
 
 class UsageStore:
@@ -72,25 +74,22 @@ class UsageStore:
         return self._n_unchecked * _CHECKS_PER_FILL >= self._bounds.rows or time.monotonic() >= self._prune_at_s
 
     def prune(self, now_ms: int) -> None:
-        """Delete rows until the log keeps its bounds, and give back what the file no longer needs.
-
-        Other processes write in between.
-        """
+        """Delete rows until the log keeps its bounds, and give back what the file no longer needs."""
         self._n_unchecked, self._prune_at_s = 0, time.monotonic() + PRUNE_S
         connection, bounds = self._connection, self._bounds
         with explained(self._path):
             oldest_ms = now_ms - bounds.days * DAY_MS
-            for table in ("calls", "searches"):
-                _delete(connection, table, "WHERE at_ms < ?", oldest_ms)
+            for table in _WHOSE:
+                connection.execute(f"DELETE FROM {table} WHERE at_ms < ?", (oldest_ms,))
             connection.execute("DELETE FROM lists WHERE day < ?", (oldest_ms // DAY_MS,))
             rows = bounds.rows
             while True:
-                for table in ("calls", "searches"):
-                    _prune_rows(connection, table, rows)
+                for table in _WHOSE:
+                    _thin(connection, table, rows)
                 connection.execute(
                     "DELETE FROM lists WHERE day <= (SELECT day FROM lists ORDER BY day DESC LIMIT 1 OFFSET ?)", (rows,)
                 )
-                n_pages, n_empty, page_bytes = _pages(connection)
+                n_pages, n_empty, page_bytes = connection.execute(_PAGES).fetchone()
                 if (n_pages - n_empty) * page_bytes <= bounds.file_bytes or rows == 0:
                     break
                 rows //= 2  # rows much longer than most: the bound in bytes holds all the same
@@ -156,34 +155,11 @@ def _clean(value: _Value) -> _Value:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
-def _prune_rows(connection: sqlite3.Connection, table: str, most: int) -> None:
+def _thin(connection: sqlite3.Connection, table: str, most: int) -> None:
     """Delete the rows of a table that are too many: of those who have most first, then those written first."""
-    n_rows = int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
-    if n_rows <= most:
-        return
-    n_over = n_rows - int(most * _KEPT)
-    for columns, share in _SHARES.items():
-        if table == "searches" and columns == "server, tool":
-            continue
-        ranked = f"""SELECT id, row_number() OVER (PARTITION BY {columns} ORDER BY id DESC) AS n
-            FROM {table} WHERE ({columns}) <> ({", ".join("''" for _ in columns.split(","))})"""
-        at_most = max(1, int(most * share))
-        # Whose newest rows are many has the oldest ones with the highest numbers: all come down to one level.
-        n_over -= _delete(connection, table, f"FROM ({ranked}) WHERE n > ? ORDER BY n DESC LIMIT ?", at_most, n_over)
-    _delete(connection, table, "ORDER BY id LIMIT ?", n_over)
-
-
-def _delete(connection: sqlite3.Connection, table: str, which: str, *values: int) -> int:
-    """Delete the rows that are meant, in pieces that keep nobody waiting; return how many they were."""
-    source = "" if which.startswith("FROM") else f"FROM {table}"
-    ids = [key for (key,) in connection.execute(f"SELECT id {source} {which}", values)]
-    for start in range(0, len(ids), _DELETED_AT_ONCE):
-        piece = ids[start : start + _DELETED_AT_ONCE]
-        connection.execute(f"DELETE FROM {table} WHERE id IN ({', '.join('?' * len(piece))})", piece)
-    return len(ids)
-
-
-def _pages(connection: sqlite3.Connection) -> Sequence[int]:
-    """Return how many pages a file has, how many of them are empty, and the bytes of one."""
-    pragmas = "pragma_page_count, pragma_freelist_count, pragma_page_size"
-    return list(connection.execute(f"SELECT * FROM {pragmas}").fetchone())
+    n_over = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] - most
+    if n_over > 0:
+        # Whose rows are many has the oldest ones with the highest numbers: all come down to one level.
+        ranked = f"SELECT id, row_number() OVER (PARTITION BY {_WHOSE[table]} ORDER BY id DESC) AS n FROM {table}"
+        chosen = f"SELECT id FROM ({ranked}) ORDER BY max(n, ?) DESC, id LIMIT ?"
+        connection.execute(f"DELETE FROM {table} WHERE id IN ({chosen})", (int(most * _SHARE), n_over))
