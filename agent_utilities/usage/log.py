@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,26 +34,6 @@ _WORTH_ANOTHER_TRY = frozenset({"locked", "full", "read-only"})
 """Causes that have nothing to do with what was to be written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How a log is written.
-
-    Args:
-        batch_s: seconds that an event waits for others: what a kill loses is of less than a second.
-        most_bytes: what waiting events may weigh; the oldest go first.
-        pause_s: seconds until a failed write is tried again.
-        end_s: seconds that a stop waits for what is not yet written.
-    """
-
-    batch_s: float = 0.4
-    most_bytes: int = 8 << 20
-    pause_s: float = 5.0
-    end_s: float = 2.0
-
-
-_PACE = Pace()
-
-
 class UsageLog:
     """A log of calls, written by one thread at a time; several processes may write one file.
 
@@ -61,8 +41,18 @@ class UsageLog:
     one warning when logging stops, and one line when it works again.
     """
 
-    def __init__(self, path: Path, bounds: UsageBounds, pace: Pace = _PACE) -> None:
+    batch_s = 0.4
+    """Seconds that an event waits for others: what a kill loses is of less than a second."""
+    most_bytes = 8 << 20
+    """What waiting events may weigh; the oldest go first."""
+    pause_s = 5.0
+    """Seconds until a failed write is tried again."""
+    end_s = 2.0
+    """Seconds that a stop waits for what is not yet written."""
+
+    def __init__(self, path: Path, bounds: UsageBounds) -> None:
         self.path = path
+        self.n_recorded = 0
         self.n_written = 0
         self.n_lost = 0
         """How many events were recorded and never will be written."""
@@ -70,22 +60,18 @@ class UsageLog:
         """Called after each batch that was written."""
         self.problem: UsageError | None = None
         """Why nothing is written just now, if so."""
-        self._bounds, self._pace = bounds, pace
+        self._bounds = bounds
         self._store: UsageStore | None = None
         """The file, for the thread alone."""
         self._waiting: deque[Event] = deque()
         self._bytes = 0
-        self._n_recorded = 0
-        self._any, self._hurry, self._stopping = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._tried = asyncio.Event()
-        self._is_given_up = False
-        """Set, and replaced, after each try to write."""
+        self._any, self._stopping = asyncio.Event(), asyncio.Event()
         # Most calls of a turn have its words; each takes some 100 µs to look through.
         self._without_secrets = lru_cache(maxsize=128)(without_secrets)
 
     def record(self, event: Event) -> None:
         """Have an event logged: microseconds, and no I/O. For the event loop that `run` is on."""
-        self._n_recorded += 1
+        self.n_recorded += 1
         if self.problem is not None and not self.problem.is_temporary:
             self.n_lost += 1
             return
@@ -98,41 +84,28 @@ class UsageLog:
         counts = {"n_written": self.n_written, "n_waiting": len(self._waiting), "n_lost": self.n_lost}
         return {"state": state, "cause": self.problem.cause if self.problem else "", **counts}
 
-    async def flushed(self) -> None:
-        """Wait until all that was recorded so far is written, or lost for good."""
-        n_recorded = self._n_recorded
-        self._hurry.set()
-        await self.until(lambda: self.n_written + self.n_lost >= n_recorded)
-
-    async def until(self, is_so: Callable[[], bool]) -> None:
-        """Wait until something is so, which is asked now and after each try to write."""
-        while not is_so():
-            await self._tried.wait()
-
     async def run(self) -> None:
         """Write what is recorded, until cancelled; then what is left, within a bound."""
         writing = asyncio.create_task(self._write_batches())
         try:
             await asyncio.wait([writing])
         finally:
-            for event in (self._stopping, self._any, self._hurry):
-                event.set()
+            self._stopping.set()
+            self._any.set()
             try:
-                await ended(writing, self._pace.end_s)
+                await ended(writing, self.end_s)
             finally:
-                self._is_given_up = True
                 writing.cancel()
-                self.n_lost = self._n_recorded - self.n_written  # nobody writes the rest any more
+                self.n_lost = self.n_recorded - self.n_written  # nobody writes the rest any more
                 self._waiting.clear()
-                self._tell_of_try()
 
     async def _write_batches(self) -> None:
         await self._try()
         while not self._stopping.is_set() and (self.problem is None or self.problem.is_temporary):
             if self.problem is not None:
-                await _within(self._pace.pause_s, self._stopping)
+                await _within(self.pause_s, self._stopping)
             await _within(PRUNE_S, self._any)
-            await _within(self._pace.batch_s, self._hurry)
+            await _within(self.batch_s, self._stopping)
             await self._try()
         if self._waiting:
             await self._try()
@@ -143,7 +116,6 @@ class UsageLog:
         events, self._bytes = list(self._waiting), 0
         self._waiting.clear()
         self._any.clear()
-        self._hurry.clear()
         try:
             await in_daemon_thread(partial(self._write, events))
         except Exception as why:
@@ -164,20 +136,15 @@ class UsageLog:
             if events:
                 self.n_written += len(events)
                 self.on_written()
-        self._tell_of_try()
 
     def _bound(self, n_added: int) -> None:
         """Take note of bytes that were added to what waits, and drop the oldest where that is too much."""
         self._bytes += n_added
-        while self._bytes > self._pace.most_bytes:
+        while self._bytes > self.most_bytes:
             self._bytes -= _weight(self._waiting.popleft())
             self.n_lost += 1
         if self._waiting:
             self._any.set()
-
-    def _tell_of_try(self) -> None:
-        self._tried.set()
-        self._tried = asyncio.Event()
 
     # -- in a thread -------------------------------------------------------------------------------------------------
 
@@ -198,8 +165,6 @@ class UsageLog:
         if self._store.is_due:
             with suppress(UsageError):  # what was to be written is; the next write fails where this is worth telling
                 self._store.prune(_now_ms())
-        if self._is_given_up:  # nobody waits for this thread any more
-            self._close()
 
     def _redacted(self, event: Event) -> Event:
         if isinstance(event, Listed) or not event.request:

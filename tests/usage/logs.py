@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
-from agent_utilities.usage.log import Pace, UsageLog
+from agent_utilities.usage.log import UsageLog
 from agent_utilities.usage.model import Call, UsageBounds
 
 NOW_MS = 1_780_000_000_000
 """In the middle of 2026."""
 BOUNDS = UsageBounds(days=3650, free_bytes=0)
-QUICK = Pace(batch_s=0.02, pause_s=0.02)
 
 
 def call(number: int = 0, tool: str = "ping", **fields: Any) -> Call:
@@ -45,10 +44,30 @@ def put(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
+def quick_log(path: Path, bounds: UsageBounds = BOUNDS, **pace: float) -> UsageLog:
+    """Return a log that is written at a pace, a quick one where nothing else is said."""
+    log = UsageLog(path, bounds)
+    for name, value in {"batch_s": 0.02, "pause_s": 0.02, **pace}.items():
+        setattr(log, name, value)
+    return log
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    while not is_so():  # noqa: ASYNC110 - the log has no event for it
+        await asyncio.sleep(0.005)
+
+
+async def flushed(log: UsageLog) -> None:
+    """Wait until all that was recorded so far is written, or lost for good."""
+    n_recorded = log.n_recorded
+    await until(lambda: log.n_written + log.n_lost >= n_recorded)
+
+
 @asynccontextmanager
-async def running(path: Path, bounds: UsageBounds = BOUNDS, pace: Pace = QUICK) -> AsyncIterator[UsageLog]:
+async def running(path: Path, bounds: UsageBounds = BOUNDS, **pace: float) -> AsyncIterator[UsageLog]:
     """Run a log, and stop it as a server does."""
-    log = UsageLog(path, bounds, pace)
+    log = quick_log(path, bounds, **pace)
     task = asyncio.create_task(log.run())
     try:
         yield log

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.usage.logs import call, running, turns
+from tests.usage.logs import call, flushed, running, turns, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
@@ -64,14 +64,14 @@ async def test_a_full_disk_stops_logging_until_there_is_room(disk: Path, caplog:
     path = disk / "usage.db"
     async with running(path) as log:
         log.record(call(0))
-        await log.flushed()
+        await flushed(log)
         fill(disk / "filler")
         for number in range(1, 3000):
             log.record(call(number, request="x" * 100))
-        await log.until(lambda: log.problem is not None)
+        await until(lambda: log.problem is not None)
         assert log.health()["cause"] == "full"
         (disk / "filler").unlink()
-        await log.flushed()
+        await flushed(log)
         assert log.health()["state"] == "logging"
     assert turns(path) == list(range(3000))
     assert said(caplog) == [
@@ -85,9 +85,9 @@ async def test_a_disk_that_is_full_at_the_start_is_waited_for(disk: Path, caplog
     fill(disk / "filler")
     async with running(path) as log:
         log.record(call(1))
-        await log.until(lambda: log.problem is not None)
+        await until(lambda: log.problem is not None)
         (disk / "filler").unlink()
-        await log.flushed()
+        await flushed(log)
     assert turns(path) == [1]
     assert [level for level, _ in said(caplog)] == ["WARNING", "INFO"]
 
@@ -96,11 +96,11 @@ async def test_a_disk_that_may_not_be_written_stops_logging(disk: Path, caplog: 
     path = disk / "usage.db"
     async with running(path) as log:
         log.record(call(1))
-        await log.flushed()
+        await flushed(log)
     with read_only(disk):
         async with running(path) as log:
             log.record(call(2))
-            await log.until(lambda: log.problem is not None)
+            await until(lambda: log.problem is not None)
             assert log.health()["cause"] == "read-only"
         assert log.n_lost == 1
     assert turns(path) == [1]
@@ -111,7 +111,7 @@ async def test_a_folder_that_can_not_be_made_stops_logging(disk: Path, caplog: p
     with read_only(disk):
         async with running(disk / "state" / "usage.db") as log:
             log.record(call(1))
-            await log.until(lambda: log.problem is not None)
+            await until(lambda: log.problem is not None)
             assert log.health()["cause"] == "read-only"
     assert said(caplog) == [("WARNING", "the usage log can't be read or written")]
 
@@ -120,10 +120,10 @@ async def test_a_folder_that_is_deleted_is_made_anew(tmp_path: Path, caplog: pyt
     path = tmp_path / "state" / "usage.db"
     async with running(path) as log:
         log.record(call(1))
-        await log.flushed()
+        await flushed(log)
         remove(path.parent)
         log.record(call(2))
-        await log.flushed()
+        await flushed(log)
     assert turns(path) == [2]
     assert said(caplog) == []
 
@@ -134,13 +134,13 @@ async def test_a_process_that_keeps_the_file_locked_is_waited_for(
     path = tmp_path / "usage.db"
     async with running(path) as log:
         log.record(call(1))
-        await log.flushed()
+        await flushed(log)
         with locked_elsewhere(path) as other:
             log.record(call(2))
-            await log.until(lambda: log.problem is not None)
+            await until(lambda: log.problem is not None)
             assert log.health()["cause"] == "locked"
             other.kill()
-        await log.flushed()
+        await flushed(log)
     assert turns(path) == [1, 2]
     assert [level for level, _ in said(caplog)] == ["WARNING", "INFO"]
 
@@ -184,12 +184,12 @@ from agent_utilities.usage.log import UsageLog
 
 async def main():
     log = UsageLog(Path(sys.argv[1]), UsageBounds(days=3650, free_bytes=0))
+    log.batch_s = 0.0
     task = asyncio.create_task(log.run())
     for number in range(300):
         log.record(Call(1_780_000_000_000 + number, "demo", "ping", session=sys.argv[2], turn=number))
         if number % 30 == 0:
-            await log.flushed()
-    await log.flushed()
+            await asyncio.sleep(0.02)
     task.cancel()
     await asyncio.wait([task])
 

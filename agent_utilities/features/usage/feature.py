@@ -272,11 +272,6 @@ class Usage(Feature):
         finally:
             self._log = None
 
-    async def flushed(self) -> None:
-        """Wait until what was recorded so far is written, or lost for good; returns at once where nothing is logged."""
-        if self._log is not None:
-            await self._log.flushed()
-
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def source(self) -> UsageSource | None:

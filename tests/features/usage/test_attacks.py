@@ -14,8 +14,7 @@ from agent_utilities.usage.forgetting import Forget, delete_files, forget
 from agent_utilities.usage.model import Call, UsageBounds
 from agent_utilities.usage.store import UsageStore
 from tests.every import every
-from tests.features.usage.test_learning_server import QUERY, learned, office, serving, told, use
-from tests.parts import usage_of
+from tests.features.usage.test_learning_server import QUERY, learned, office, serving, told, use, written
 
 pytestmark = pytest.mark.anyio
 
@@ -112,7 +111,7 @@ class TestForgetting:
             await learned(server)
             assert await asked(client) == before
             await client.call_tool("post")
-            await usage_of(server).flushed()
+            await written(server)
             assert server.health()["usage"]["state"] == "logging"
 
 

@@ -20,6 +20,7 @@ from tests.every import every
 from tests.graph.wrapped import until
 from tests.mcp.servers import over_http
 from tests.parts import query_of, usage_of
+from tests.usage.logs import flushed
 
 pytestmark = pytest.mark.anyio
 
@@ -62,9 +63,16 @@ async def told(client: Client[Any], query: str = QUERY, **selection: Any) -> dic
     return told
 
 
+async def written(server: AgentServer) -> None:
+    """Wait until all that was called is in the log."""
+    log = usage_of(server)._log
+    assert log is not None
+    await flushed(log)
+
+
 async def learned(server: AgentServer) -> None:
     """Wait until all that was called is learned from."""
-    await usage_of(server).flushed()
+    await written(server)
     teaching = query_of(server).resolver.teaching
     assert teaching is not None
     teaching.news()
@@ -124,7 +132,7 @@ class TestLists:
         async with serving(server) as client:
             before = await told(client)
             await client.call_tool("post")
-            await usage_of(server).flushed()
+            await written(server)
             assert await told(client) == before
 
     async def test_a_query_shows_everything_where_curation_is_off(self, tmp_path: Path) -> None:
@@ -171,7 +179,7 @@ class TestWhatIsLogged:
         async with serving(server := office(tmp_path)) as client:
             await told(client)
             assert (await client.call_tool("post")).content[0].text == "done"
-            await usage_of(server).flushed()
+            await written(server)
             assert server.health()["usage"]["state"] != "logging"
 
     async def test_what_was_called_is_there_after_a_stop(self, tmp_path: Path) -> None:

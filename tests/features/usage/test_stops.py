@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.features.usage.test_learning_server import office, serving, told
-from tests.parts import query_of, usage_of
+from tests.features.usage.test_learning_server import office, serving, told, written
+from tests.parts import query_of
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ async def test_a_stop_at_any_step_of_learning_loses_nothing_and_hangs_nowhere(tm
                 await client.call_tool(tool)
                 n_calls += 1
             assert query_of(server).resolver.teaching is not None
-            flushing = asyncio.ensure_future(usage_of(server).flushed())
+            flushing = asyncio.ensure_future(written(server))
             query_of(server).resolver.learn_news()
             for _ in range(n_steps):
                 await asyncio.sleep(0)
