@@ -18,7 +18,8 @@ MAX_BYTES = 1024 * 1024
 """The most bytes that a file may have."""
 _LONGEST_LINE = 1000
 _LONGEST_TITLE, _LONGEST_DESCRIPTION = 200, 2000
-_MOST_NOTICES = 200
+MOST_NOTICES = 200
+"""The most notices that are told."""
 
 # The parser takes minutes for thousands of keys of many parts.
 _DEEP = re.compile(r"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){16}""")
@@ -32,32 +33,21 @@ class Notes:
         problems: a line for each thing that leaves a bundle out.
         notices: a line for each thing that is passed over.
         files: every file that was read or looked for.
-        unknown: by key, the places where it stands, where nobody knows it.
+        unknown: keys that nobody knows; each is told once, where it stands first.
     """
 
     problems: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
-    unknown: dict[str, list[str]] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
 
     def problem(self, where: object, what: str, hint: str) -> None:
         """Add a problem: where it is, what is wrong, what would do."""
         self.problems.append(shown(f"{where}: {what}; {hint}", _LONGEST_LINE))
 
     def notice(self, where: object, what: str) -> None:
-        """Add a notice; beyond 200 they are counted, no longer told."""
+        """Add a notice: where it is, and what is passed over."""
         self.notices.append(shown(f"{where}: {what}", _LONGEST_LINE))
-
-    def all_notices(self) -> tuple[str, ...]:
-        """Return every notice, those of unknown keys last: each key is told once, however often it stands."""
-        told = list(self.notices)
-        for key, places in self.unknown.items():
-            more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-            text = f"{places[0]}{more}: the key {shown(key)!r} is not known, and passed over"
-            told.append(shown(text, _LONGEST_LINE))
-        if (n_more := len(told) - _MOST_NOTICES) > 0:
-            told = [*told[:_MOST_NOTICES], f"{n_more} more notices are not shown"]
-        return tuple(told)
 
 
 class BundleFileError(ValueError):
@@ -200,7 +190,9 @@ def read_table(kind: type[_T], path: Path, folder: Path, notes: Notes) -> _T | N
         notes.problem(path, f"is no TOML: {str(error)[:120]}", "mend it there; see https://toml.io")
         return None
     for place, key in _unknown(table, str(path)):
-        notes.unknown.setdefault(key, []).append(place)
+        if key not in notes.unknown:
+            notes.unknown.add(key)
+            notes.notice(place, f"the key {shown(key)!r} is not known, and passed over")
     head = head_comment(text)
     table.title = _shortened(table.title or head.get("title", ""), _LONGEST_TITLE)
     table.description = _shortened(table.description or head.get("description", ""), _LONGEST_DESCRIPTION)

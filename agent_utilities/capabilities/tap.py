@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent_utilities.capabilities.bundle_file import (
+    MOST_NOTICES,
     BundleFileError,
     ConfigTable,
     Notes,
@@ -75,7 +76,7 @@ def read_capabilities(folders: Sequence[Path], *, providers: Mapping[str, str] =
     return Capabilities(
         by_name=taken,
         problems=tuple(notes.problems),
-        notices=notes.all_notices(),
+        notices=tuple(notes.notices[:MOST_NOTICES]),
         files=tuple(dict.fromkeys(notes.files)),
         broken=frozenset(by_name.keys() - taken.keys()),
     )

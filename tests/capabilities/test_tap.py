@@ -268,7 +268,7 @@ class TestNotices:
     def test_tell_an_unknown_key_once(self, bundles):
         write(bundles, {f"{name}/x.toml": TOOLCHAIN + "color = 1" for name in "abc"})
         (notice,) = read_capabilities([bundles]).notices
-        assert "and 2 more: the key 'color' is not known" in notice
+        assert "a/x.toml: deps: the key 'color' is not known" in notice
 
     def test_tell_a_placeholder_that_means_nothing(self, bundles):
         write(bundles, {"x/x.toml": "[[mcp.servers]]\nname = 'x'\ncommand = 'x'\nargs = ['{{DATE}}', '{{CWD}}/a']"})
