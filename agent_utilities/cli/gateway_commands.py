@@ -29,7 +29,7 @@ from agent_utilities.upstream.errors import Cause, UpstreamError
 from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.operator.consent import agreed_or_refuse, is_agreed
 from agent_utilities.upstream.operator.lock import accept, changes, lock_of, lock_path, named, read_lock, write_lock
-from agent_utilities.upstream.operator.lock_text import change_text, visible
+from agent_utilities.upstream.operator.lock_text import change_text
 from agent_utilities.upstream.operator.operator_rules import ConfigFiles
 from agent_utilities.upstream.processes.stderr_log import log_file, logged, read_log
 from agent_utilities.upstream.snapshot_store import SnapshotStore
@@ -310,7 +310,7 @@ def lock_gateway(
     loaded = {upstream.name: store.load(upstream) for upstream in enabled}
     snapshots = [snapshot for snapshot in loaded.values() if snapshot is not None]
     for name in (name for name, snapshot in loaded.items() if snapshot is None):
-        told = f"{visible(name)!r} was never reached: once a lock is there, what it lists is withheld until accepted"
+        told = f"{shown(name)!r} was never reached: once a lock is there, what it lists is withheld until accepted"
         print(told, file=sys.stderr)
     lock = read_lock(path)
     if lock is None:

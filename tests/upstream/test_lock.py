@@ -13,6 +13,7 @@ import pytest
 from agent_utilities.cli.gateway_commands import lock_gateway
 from agent_utilities.errors import InputError
 from agent_utilities.upstream.config import GatewayConfig
+from agent_utilities.upstream.configuration.config_text import shown
 from agent_utilities.upstream.operator.lock import (
     Key,
     Lock,
@@ -24,7 +25,7 @@ from agent_utilities.upstream.operator.lock import (
     read_lock,
     write_lock,
 )
-from agent_utilities.upstream.operator.lock_text import change_text, visible
+from agent_utilities.upstream.operator.lock_text import change_text
 from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from tests.upstream.snapshots import config, snapshot, tool
@@ -226,7 +227,7 @@ class TestText:
         for character in "\x1b\x07\r\x00\x85\x9b\xad\u200b\u202e\u2066\u2028\u3164\ufe0f\U000e0041\ud800\xa0":
             text = self.changed(tool(), tool(description=f"Show{character}[31m it"))
             assert character not in text
-            assert f"Show<U+{ord(character):04X}>[31m it" in text
+            assert f"Show{character.encode('unicode_escape').decode()}[31m it" in text
 
     def test_spells_out_what_a_name_hides(self) -> None:
         (change,) = changes(
@@ -237,10 +238,10 @@ class TestText:
                 )
             ],
         )
-        assert change_text(change).split("\n")[0] == "new: git/tools/a<U+001B>[2J<U+000A>b"
+        assert change_text(change).split("\n")[0] == r"new: git/tools/a\x1b[2J\nb"
 
     def test_leaves_text_of_any_language(self) -> None:
-        assert visible("Zeige Größe, 状態, حالة 🙂") == "Zeige Größe, 状態, حالة 🙂"
+        assert shown("Zeige Größe, 状態, حالة 🙂") == "Zeige Größe, 状態, حالة 🙂"
 
     def test_names_a_letter_that_only_looks_the_same(self) -> None:
         text = self.changed(tool(description="Show"), tool(description="Sh\u043ew"))

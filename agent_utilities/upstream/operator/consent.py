@@ -46,16 +46,11 @@ def question(path: Path, content: bytes, environ: Mapping[str, str], started: Co
         names = ", ".join(map(shown, sorted(missing)))
         refuse(f"can't show what the servers {names} would do", path, "read the file, and name it on the command line")
     if not upstreams:
-        return _whole(f"{path} was found in this folder. It has no server that could be started.")
+        return shown(f"{path} was found in this folder. It has no server that could be started.", limit=None)
     lines = [f"{path} was found in this folder. As you, and with your rights, it would:"]
     for upstream in upstreams:
         lines += ["", f"  {upstream.name}", *(f"    {line}" for line in _told(upstream))]
-    return "\n".join([*map(_whole, lines), ""])
-
-
-def _whole(line: str) -> str:
-    """Return a line as it is shown; none is cut, as what matters could be at its end."""
-    return shown(line, len(line))
+    return "\n".join([*(shown(line, limit=None) for line in lines), ""])
 
 
 def _told(upstream: UpstreamConfig) -> Iterator[str]:

@@ -8,31 +8,20 @@ import unicodedata
 from collections import Counter
 from difflib import unified_diff
 
+from agent_utilities.upstream.configuration.config_text import shown
 from agent_utilities.upstream.operator.lock import Change, Definition
 
 MAX_LINES = 2_000
 _ENDS = re.compile(r"(?<=[.!?;]) +(?=\S)")
-_UNSEEN = {
-    0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0),
-}  # fmt: skip
-"""Characters that are shown as nothing, though they count as printable: letters, marks or symbols by their category."""
-
-
-def visible(text: str) -> str:
-    """Return a text with each character that acts on a terminal, or can't be seen, spelled as `<U+202E>`."""
-    return "".join(
-        character if character.isprintable() and ord(character) not in _UNSEEN else f"<U+{ord(character):04X}>"
-        for character in text
-    )
 
 
 def change_text(change: Change) -> str:
     """Return a change as lines: what and of which component, then a diff of what a model reads."""
-    lines = [visible(f"{change.what}: {change.key}")]
+    lines = [shown(f"{change.what}: {change.key}", limit=None)]
     before, after = (_lines(definition) for definition in (change.before, change.after))
     if change.before is None or change.after is None:
-        sign, shown = ("+", after) if change.before is None else ("-", before)
-        lines += [f"  {sign} {line}" for line in shown[:MAX_LINES]]
+        sign, all_of_it = ("+", after) if change.before is None else ("-", before)
+        lines += [f"  {sign} {line}" for line in all_of_it[:MAX_LINES]]
     else:
         diff = unified_diff(before[:MAX_LINES], after[:MAX_LINES], n=2, lineterm="")
         lines += ["  ..." if line.startswith("@@") else f"  {line[0]} {line[1:]}" for line in list(diff)[2:]]
@@ -54,7 +43,7 @@ def _lines(definition: Definition | None) -> list[str]:
         else:
             text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
             lines += f"{name}: {text}".split("\n")
-    return list(map(visible, lines))
+    return [shown(line, limit=None) for line in lines]
 
 
 def _foreign(change: Change) -> str:
