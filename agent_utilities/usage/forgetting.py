@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from agent_utilities.usage.database import connected, explained, snapshot
@@ -15,8 +14,16 @@ from agent_utilities.usage.model import DAY_MS
 _BUSY_S = 30.0
 """Seconds to wait for servers that write; their transactions take milliseconds."""
 _SUFFIXES = ("-wal", "-shm", "-journal", "")
-_NONE = "0"
-"""The condition that no row meets."""
+_MEANT = {
+    table: f"""(:server IS NULL OR server = :server) AND (:tool IS NULL OR {tool} = :tool)
+        AND (:before_ms IS NULL OR {last_ms} < :before_ms) AND (NOT :words OR {request} <> '')"""
+    for table, tool, last_ms, request in (
+        ("calls", "tool", "at_ms", "request"),
+        ("searches", "NULL", "at_ms", "request"),
+        ("lists", "tool", f"{DAY_MS} * (day + 1) - 1", "''"),
+    )
+}
+"""By table, the condition for the rows that a `Forget` means; what a table has no column of is met by none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +62,10 @@ class Forgotten:
 def count(path: Path, what: Forget) -> Forgotten:
     """Return what would be deleted."""
     with snapshot(path) as connection:
-        return Forgotten(0, 0, 0) if connection is None else _count(connection, what)
+        if connection is None:
+            return Forgotten(0, 0, 0)
+        counts = (f"SELECT count(*) FROM {table} WHERE {where}" for table, where in _MEANT.items())
+        return Forgotten(*(connection.execute(each, asdict(what)).fetchone()[0] for each in counts))
 
 
 def forget(path: Path, what: Forget) -> Forgotten:
@@ -67,12 +77,14 @@ def forget(path: Path, what: Forget) -> Forgotten:
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute("BEGIN IMMEDIATE")
         with connection:
-            forgotten = _count(connection, what)
-            for table, where, values in _meant(what):
-                change = f"UPDATE {table} SET request = ''" if what.words else f"DELETE FROM {table}"
-                if where != _NONE:
-                    connection.execute(f"{change} WHERE {where}", values)
-        return replace(forgotten, is_clean=_wipe(connection))
+            n_rows = []
+            for table, where in _MEANT.items():
+                change = (
+                    f"UPDATE {table} SET request = ''" if what.words and table != "lists" else f"DELETE FROM {table}"
+                )
+                n_rows.append(connection.execute(f"{change} WHERE {where}", asdict(what)).rowcount)
+        n_calls, n_searches, n_lists = n_rows
+        return Forgotten(n_calls, n_searches, n_lists, is_clean=_wipe(connection))
 
 
 def delete_files(path: Path) -> None:
@@ -81,26 +93,6 @@ def delete_files(path: Path) -> None:
         for suffix in _SUFFIXES:
             with suppress(FileNotFoundError):
                 os.unlink(f"{path}{suffix}")
-
-
-def _count(connection: sqlite3.Connection, what: Forget) -> Forgotten:
-    counted = (
-        connection.execute(f"SELECT count(*) FROM {table} WHERE {where}", values).fetchone()[0]
-        for table, where, values in _meant(what)
-    )
-    return Forgotten(*counted)
-
-
-def _meant(what: Forget) -> Iterator[tuple[str, str, dict[str, object]]]:
-    """Yield each table with the condition for its rows that are meant."""
-    for table, time, unit_ms in (("calls", "at_ms", 1), ("searches", "at_ms", 1), ("lists", "day", DAY_MS)):
-        before = None if what.before_ms is None else what.before_ms // unit_ms
-        values: dict[str, object] = {"server": what.server, "tool": what.tool, "before": before}
-        conditions = {"server": "server = :server", "tool": "tool = :tool", "before": f"{time} < :before"}
-        given = [conditions[name] for name, value in values.items() if value is not None]
-        words = ["request <> ''"] if what.words else []
-        lacks_column = (table == "searches" and what.tool is not None) or (table == "lists" and what.words)
-        yield table, _NONE if lacks_column else " AND ".join(["1", *given, *words]), values
 
 
 def _wipe(connection: sqlite3.Connection) -> bool:
