@@ -19,12 +19,9 @@ def change_text(change: Change) -> str:
     """Return a change as lines: what and of which component, then a diff of what a model reads."""
     lines = [shown(f"{change.what}: {change.key}", limit=None)]
     before, after = (_lines(definition) for definition in (change.before, change.after))
-    if change.before is None or change.after is None:
-        sign, all_of_it = ("+", after) if change.before is None else ("-", before)
-        lines += [f"  {sign} {line}" for line in all_of_it[:MAX_LINES]]
-    else:
-        diff = unified_diff(before[:MAX_LINES], after[:MAX_LINES], n=2, lineterm="")
-        lines += ["  ..." if line.startswith("@@") else f"  {line[0]} {line[1:]}" for line in list(diff)[2:]]
+    diff = list(unified_diff(before[:MAX_LINES], after[:MAX_LINES], n=2, lineterm=""))
+    shown_from = 2 if change.what == "changed" else 3  # nothing is left out before all of it
+    lines += ["  ..." if line.startswith("@@") else f"  {line[0]} {line[1:]}" for line in diff[shown_from:]]
     n_more = max(len(before), len(after)) - MAX_LINES
     if n_more > 0:
         lines.append(f"  NOT SHOWN: {n_more} more lines; read them before you accept this")
