@@ -94,12 +94,11 @@ class _Placing:
                 continue
             server = self._gateway.get(fold(ref))
             if server is None or not server.enabled:
-                what = "is neither the bundle's nor the gateway's own, and is left out"
-                if server is not None:
-                    what = "is switched off"
-                elif ref in capability.built_in:
-                    what = "is built into another host, and is left out"
-                lacking.append(f"{_source(capability)}: roles.mcp.server_refs: the server {ref!r} {what}")
+                is_built_in = server is None and ref in capability.built_in
+                what = "is built into another host" if is_built_in else "is neither the bundle's nor the gateway's own"
+                lacking.append(
+                    f"{_source(capability)}: roles.mcp.server_refs: the server {ref!r} {what}, and is left out"
+                )
             elif globs := capability.patterns_for(ref):
                 own[server.name] = globs
         return own, lacking
@@ -143,12 +142,10 @@ def _brings_nothing(capability: Capability) -> str:
     names = _referred_to(capability)
     if not names:
         return f"{_source(capability)}: brings nothing; name a server under mcp.servers"
-    needs = f"{_source(capability)}: needs {', '.join(names)}, which {'is' if len(names) == 1 else 'are'}"
+    why = "none of the gateway's own servers; add it to the gateway's config, or under mcp.servers"
     if set(names) <= set(capability.built_in):
-        return (
-            f"{needs} built into another host; it works here only beside a server of that name in the gateway's config"
-        )
-    return f"{needs} none of the gateway's own servers; add it to the gateway's config, or under mcp.servers"
+        why = "built into another host; it works here only beside a server of that name in the gateway's config"
+    return f"{_source(capability)}: needs {', '.join(names)}, which {'is' if len(names) == 1 else 'are'} {why}"
 
 
 def _referred_to(capability: Capability) -> tuple[str, ...]:

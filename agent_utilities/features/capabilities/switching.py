@@ -256,8 +256,6 @@ class Switching:
             self.holders.lease(active, before)
         await self.settle()
         self._notify(by, before, active)
-        if (on := difference(before, active)[0]) and by != "tool":  # which tells it itself
-            self.host.start(self._tell_missing(on))
 
     async def settle(self) -> None:
         """Have run what somebody has on, and nothing else; returns once lists show what is known of it."""
@@ -301,13 +299,6 @@ class Switching:
             await request.client.tell_changed()
         catalog = [entry_of("tool", tool) for tool in self._upstreams.provider.tools()]
         return sum(merged.bounds.refusal(each) is None for each in catalog)
-
-    async def _tell_missing(self, names: Iterable[str]) -> None:
-        """Log what is missing of capabilities that were switched on otherwise than by the tool, which tells it."""
-        known = self.offer.capabilities.by_name
-        for name, lines in (await self.toolchains.missing(known[name] for name in names if name in known)).items():
-            for line in lines:
-                logger.warning("%s is on, and something that it requires is missing: %s", name, line)
 
 
 async def _seen(upstream: Upstream) -> None:
