@@ -12,10 +12,9 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from agent_utilities.upstream.configuration.config_text import described, shown
+from agent_utilities.upstream.configuration.config_text import described, read_text, refuse, shown
+from agent_utilities.upstream.errors import ConfigError
 
-MAX_BYTES = 1024 * 1024
-"""The most bytes that a file may have."""
 _LONGEST_LINE = 1000
 _LONGEST_TITLE, _LONGEST_DESCRIPTION = 200, 2000
 MOST_NOTICES = 200
@@ -50,53 +49,31 @@ class Notes:
         self.notices.append(shown(f"{where}: {what}", _LONGEST_LINE))
 
 
-class BundleFileError(ValueError):
-    """A file that can't be taken: what is wrong, and what would do."""
-
-    def __init__(self, what: str, hint: str) -> None:
-        self.what, self.hint = what, hint
-        super().__init__(f"{what}; {hint}")
-
-
 def real_path(path: Path, folder: Path) -> Path:
     """Return where a path leads once its links are followed.
 
     Raises:
-        BundleFileError: it leads nowhere, in a circle, or out of the folder.
+        ConfigError: it leads nowhere, in a circle, or out of the folder.
     """
     try:
         real = Path(os.path.realpath(path, strict=True))
         within = os.path.realpath(folder, strict=True)
     except FileNotFoundError:
-        raise BundleFileError("is a link that leads nowhere", "point it at a file beside it") from None
+        refuse("is a link that leads nowhere", path, "point it at a file beside it")
     except (OSError, ValueError) as error:
-        raise BundleFileError(f"can't be read ({reason(error)})", "make it readable") from None
+        refuse(f"can't be read ({reason(error)})", path, "make it readable")
     if not real.is_relative_to(within):
-        raise BundleFileError("leads out of its folder", "point it at a file beside it, or copy that there")
+        refuse("leads out of its folder", path, "point it at a file beside it, or copy that there")
     return real
 
 
-def read_text(path: Path, folder: Path) -> str:
+def read_within(path: Path, folder: Path) -> str:
     """Return the text of a file, which a link may not lead to from outside of the bundle's folder.
 
     Raises:
-        BundleFileError: it can't be read, is no regular file, too long, or not UTF-8.
+        ConfigError: it leads out, can't be read, is no regular file, too long, or no text.
     """
-    real = real_path(path, folder)
-    try:
-        if not real.is_file():  # a pipe may have its reader wait for ever
-            raise BundleFileError("is no file", "put one there")
-        with real.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise BundleFileError(f"can't be read ({reason(error)})", "make it readable") from None
-    if len(content) > MAX_BYTES:
-        raise BundleFileError(f"has over {MAX_BYTES} bytes", "shorten it")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise BundleFileError(f"line {line} is not UTF-8", "save it as UTF-8") from None
+    return read_text(real_path(path, folder))
 
 
 def reason(error: Exception) -> str:
@@ -169,11 +146,11 @@ def read_table(kind: type[_T], path: Path, folder: Path, notes: Notes) -> _T | N
     Title and description are the keys', or else the head comment's.
     """
     try:
-        text = read_text(path, folder)
+        text = read_within(path, folder)
         if _DEEP.search(text):
             raise RecursionError
         table = kind.model_validate(tomllib.loads(text))
-    except BundleFileError as error:
+    except ConfigError as error:
         notes.problem(path, error.what, error.hint)
         return None
     except RecursionError:

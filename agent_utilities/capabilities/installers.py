@@ -15,10 +15,11 @@ from pathlib import Path
 
 import anyio
 
-from agent_utilities.capabilities.bundle_file import BundleFileError, head_comment, read_text
+from agent_utilities.capabilities.bundle_file import head_comment, read_within
 from agent_utilities.capabilities.model import Capability
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.upstream.configuration.config_text import shown
+from agent_utilities.upstream.errors import ConfigError
 from agent_utilities.upstream.processes.process import ProcessGuard, UpstreamProcess
 from agent_utilities.upstream.processes.program import CommandError, find_program, passed_on, search_folders
 from agent_utilities.upstream.processes.stderr_log import readable
@@ -92,9 +93,9 @@ def read_requirement(name: str, tap: Path) -> Requirement:
     if not script.exists():
         return Requirement(name, problem=f"there is no deps/{name}.sh beside capabilities/: add it, or drop it there")
     try:
-        text = read_text(script, tap / "deps")
-    except BundleFileError as error:
-        return Requirement(name, problem=f"deps/{name}.sh {error.what}: {error.hint}")
+        text = read_within(script, tap / "deps")
+    except ConfigError as error:
+        return Requirement(name, problem=f"deps/{name}.sh: {error.what}; {error.hint}")
     return Requirement(name, head_comment(text).get("check", ""), script.absolute())
 
 

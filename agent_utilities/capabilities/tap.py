@@ -14,21 +14,21 @@ from pathlib import Path
 
 from agent_utilities.capabilities.bundle_file import (
     MOST_NOTICES,
-    BundleFileError,
     ConfigTable,
     Notes,
     ProviderTable,
     ServerTable,
     read_table,
-    read_text,
+    read_within,
     real_path,
     reason,
 )
 from agent_utilities.capabilities.model import Capabilities, Capability, CapabilityServer
 from agent_utilities.errors import InputError
-from agent_utilities.upstream.configuration.config_text import shown
+from agent_utilities.upstream.configuration.config_text import refuse, shown
 from agent_utilities.upstream.configuration.server_entry import Reader
 from agent_utilities.upstream.configuration.variables import Reading
+from agent_utilities.upstream.errors import ConfigError
 
 BUNDLES = "capabilities"
 """The folder of a tap that has its bundles; `deps/` stands beside it."""
@@ -101,7 +101,7 @@ def _is_bundle(path: Path, folder: Path, notes: Notes) -> bool:
         if not path.is_dir():
             return False
         has_files = any(name.endswith(_SUFFIX) for name in os.listdir(path))
-    except BundleFileError as error:
+    except ConfigError as error:
         notes.problem(path, error.what, error.hint)
         return False
     except OSError:
@@ -138,7 +138,7 @@ def _read_bundle(folder: Path, tap: Path, wanted: str, notes: Notes) -> Capabili
     else:
         try:
             file = _chosen_file(folder, names, wanted)
-        except BundleFileError as error:
+        except ConfigError as error:
             notes.problem(folder, error.what, error.hint)
             return None
         if (read := read_table(ProviderTable, file, folder, notes)) is None:
@@ -185,21 +185,21 @@ def _chosen_file(folder: Path, names: tuple[str, ...], wanted: str) -> Path:
             if len(names) == 1:
                 return folder / f"{names[0]}{_SUFFIX}"
             if not names:
-                raise BundleFileError("has no provider", "put a PROVIDER.toml there")
-            raise BundleFileError(f"has several providers and no {DEFAULT}", f"write one of {listed} into {DEFAULT}")
+                refuse("has no provider", folder, "put a PROVIDER.toml there")
+            refuse(f"has several providers and no {DEFAULT}", folder, f"write one of {listed} into {DEFAULT}")
         if default.is_symlink():
             real = real_path(default, folder)
             if real.parent != Path(os.path.realpath(folder)) or real.name == CONFIG:
-                raise BundleFileError(f"{DEFAULT} leads to no provider", f"point it at one of {listed}")
+                refuse(f"{DEFAULT} leads to no provider", folder, f"point it at one of {listed}")
             return folder / real.name
-        wanted, what = read_text(default, folder).strip(), f"stands in {DEFAULT}, and is no provider"
+        wanted, what = read_within(default, folder).strip(), f"stands in {DEFAULT}, and is no provider"
         if not wanted:
-            raise BundleFileError(f"{DEFAULT} is empty", f"write one of {listed} into it")
+            refuse(f"{DEFAULT} is empty", folder, f"write one of {listed} into it")
         if _NO_NAME.search(wanted):
             return default
     name = wanted.removeprefix("./").removesuffix(_SUFFIX)
     if name not in names:
-        raise BundleFileError(f"{shown(wanted)!r} {what}", f"name one of {listed}")
+        refuse(f"{shown(wanted)!r} {what}", folder, f"name one of {listed}")
     return folder / f"{name}{_SUFFIX}"
 
 

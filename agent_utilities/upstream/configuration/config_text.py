@@ -63,17 +63,27 @@ def read_bytes(path: Path) -> bytes:
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with open(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                refuse("no regular file", path, "name a file such as .mcp.json")
-            content = file.read(MAX_BYTES + 1)
+            is_regular = stat.S_ISREG(os.fstat(handle).st_mode)
+            content = file.read(MAX_BYTES + 1) if is_regular else b""
     except FileNotFoundError:
         refuse("no such file", path, "name the file that has your mcpServers, such as .mcp.json")
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        refuse(f"can't read the file ({reason})", path, "name one that can be read")
+        refuse(f"can't read the file ({reason})", path, "put a file there that can be read")
+    if not is_regular:
+        refuse("no regular file", path, "put a file there")
     if len(content) > MAX_BYTES:
         refuse("too large for a config file", path, f"{MAX_BYTES // 2**20} MiB are the most")
     return content
+
+
+def read_text(path: Path) -> str:
+    """Return a file's text, in whatever form of Unicode.
+
+    Raises:
+        ConfigError: as `read_bytes`, or it is no text.
+    """
+    return _decoded(read_bytes(path), path)
 
 
 def parsed(content: bytes, path: Path) -> dict[str, Any]:
@@ -145,7 +155,7 @@ def read_env_file(path: Path) -> Mapping[str, str]:
     """
     from dotenv import dotenv_values
 
-    text = _decoded(read_bytes(path), path)
+    text = read_text(path)
     if "\0" in text:
         refuse("has a NUL character", path, "name a text file")
     return {name: value or "" for name, value in dotenv_values(stream=io.StringIO(text), interpolate=False).items()}
