@@ -28,8 +28,16 @@ from agent_utilities.upstream.configuration.host_files import find_config, searc
 from agent_utilities.upstream.errors import Cause, UpstreamError
 from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.operator.consent import agreed_or_refuse, is_agreed
-from agent_utilities.upstream.operator.lock import accept, changes, lock_of, lock_path, named, read_lock, write_lock
-from agent_utilities.upstream.operator.lock_text import change_text
+from agent_utilities.upstream.operator.lock import (
+    accept,
+    change_text,
+    changes,
+    lock_of,
+    lock_path,
+    named,
+    read_lock,
+    write_lock,
+)
 from agent_utilities.upstream.operator.operator_rules import ConfigFiles
 from agent_utilities.upstream.processes.stderr_log import log_file, logged, read_log
 from agent_utilities.upstream.snapshot_store import SnapshotStore

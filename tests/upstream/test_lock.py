@@ -18,6 +18,7 @@ from agent_utilities.upstream.operator.lock import (
     Key,
     Lock,
     accept,
+    change_text,
     changes,
     lock_of,
     lock_path,
@@ -25,7 +26,6 @@ from agent_utilities.upstream.operator.lock import (
     read_lock,
     write_lock,
 )
-from agent_utilities.upstream.operator.lock_text import change_text
 from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from tests.upstream.snapshots import config, snapshot, tool

@@ -13,8 +13,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import unified_diff
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args
@@ -24,6 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from agent_utilities.errors import InputError
 from agent_utilities.runtime.process_io import write_whole
 from agent_utilities.selection.model import nearest
+from agent_utilities.upstream.configuration.config_text import shown
 
 if TYPE_CHECKING:
     from agent_utilities.upstream.snapshot import Snapshot
@@ -231,3 +235,46 @@ def write_lock(path: Path, lock: Lock) -> None:
 def _refuse(what: str, value: object, path: Path, where: str = "") -> NoReturn:
     hint = "bring back the file as `agent-utilities gateway lock` wrote it, or delete it and run that again"
     raise InputError(what, value, f"{path}: {where}" if where else str(path), hint)
+
+
+# -- changes as a person reads them on a terminal: no character can hide or act ----------------------------------------
+
+MAX_LINES = 2_000
+_ENDS = re.compile(r"(?<=[.!?;]) +(?=\S)")
+
+
+def change_text(change: Change) -> str:
+    """Return a change as lines: what and of which component, then a diff of what a model reads."""
+    lines = [shown(f"{change.what}: {change.key}", limit=None)]
+    before, after = (_lines(definition) for definition in (change.before, change.after))
+    diff = list(unified_diff(before[:MAX_LINES], after[:MAX_LINES], n=2, lineterm=""))
+    shown_from = 2 if change.what == "changed" else 3  # nothing is left out before all of it
+    lines += ["  ..." if line.startswith("@@") else f"  {line[0]} {line[1:]}" for line in diff[shown_from:]]
+    n_more = max(len(before), len(after)) - MAX_LINES
+    if n_more > 0:
+        lines.append(f"  NOT SHOWN: {n_more} more lines; read them before you accept this")
+    if told := _foreign(change):
+        lines.append(f"  not ASCII, and not there before: {told}")
+    return "\n".join(lines)
+
+
+def _lines(definition: Definition | None) -> list[str]:
+    """Return a definition's lines: texts by sentence, schemas by line of JSON with keys in order."""
+    lines: list[str] = []
+    for name, value in (definition or {}).items():
+        if isinstance(value, str):
+            sentences = [part for line in value.split("\n") for part in _ENDS.split(line)]
+            lines += [f"{name}: {sentences[0]}", *(f"    {sentence}" for sentence in sentences[1:])]
+        else:
+            text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+            lines += f"{name}: {text}".split("\n")
+    return [shown(line, limit=None) for line in lines]
+
+
+def _foreign(change: Change) -> str:
+    """Name the characters that are new and not ASCII: some look just like a letter that was there."""
+    texts = (json.dumps(definition or {}, ensure_ascii=False) for definition in (change.before, change.after))
+    before, after = (Counter(character for character in text if character > "\x7f") for text in texts)
+    new = sorted((after - before) if change.before is not None else after)
+    named = [f"U+{ord(character):04X} {unicodedata.name(character, 'unnamed')}" for character in new[:10]]
+    return ", ".join(named) + (f" and {len(new) - 10} more" if len(new) > 10 else "")
