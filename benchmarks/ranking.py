@@ -17,7 +17,6 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from random import Random
 from statistics import median
@@ -152,9 +151,7 @@ def measure_size(n_tools: int, model: Provider | None) -> dict[str, str]:
     """Return a row of the table by its headings."""
     documents = catalog(n_tools)
     index_ms = min(elapsed_ms(partial(index_anew, documents)) for _ in range(3))
-    ranker = LexicalRanker()
-    lexical = ranker.index(documents)
-    changed_ms = min(elapsed_ms(partial(ranker.index, changed)) for changed in with_one_changed(documents, 5))
+    lexical = LexicalRanker().index(documents)
     hybrid = HybridRanker(lambda: RandomDocuments(model)).index(documents) if model else None
     lexical_ms, fastmcp_ms, hybrid_ms = measure_requests(documents, lexical, hybrid)
     scopes = [tuple(place for place in range(n_tools) if place % 10 != n) for n in range(5)]
@@ -164,20 +161,12 @@ def measure_size(n_tools: int, model: Provider | None) -> dict[str, str]:
     return {
         "tools": f"{n_tools:,}",
         "index, ms": f"{index_ms:.0f}",
-        "one tool changed, ms": f"{changed_ms:.0f} ({100 * changed_ms / index_ms:.0f} %)",
         "lexical": f"{median(lexical_ms):.3f}",
         "FastMCP search": f"{median(fastmcp_ms[1:]):.1f}" if fastmcp_ms else "-",
         "FastMCP : lexical": f"{median(ratios):.0f} x" if ratios else "-",
         "hybrid, short request (best)": f"{median(hybrid_ms):.2f} ({min(hybrid_ms):.2f})" if hybrid_ms else "-",
         "first of a scope": f"{scope_ms:.1f}",
     }
-
-
-def with_one_changed(documents: Sequence[ToolDocument], n_catalogs: int) -> list[list[ToolDocument]]:
-    """Return catalogs that each differ from a given one, and from one another, in the tool in the middle."""
-    middle = len(documents) // 2
-    changed = [replace(documents[middle], title=f"new {n}") for n in range(n_catalogs)]
-    return [[*documents[:middle], document, *documents[middle + 1 :]] for document in changed]
 
 
 def measure_requests(

@@ -65,26 +65,28 @@ class HybridRanker:
         self.embedder = Embedder(open_provider, store)
         """What embeds, for all in the server that embed."""
         self._lexical_weight = lexical_weight
-        self._lexical = LexicalRanker()
         self._vector_by_document: dict[ToolDocument, NDArray[np.float32]] = {}
 
-    def index(self, documents: Sequence[ToolDocument]) -> HybridIndex | LexicalIndex:
+    def index(
+        self, documents: Sequence[ToolDocument], by_words: LexicalIndex | None = None
+    ) -> HybridIndex | LexicalIndex:
         """Return a hybrid index, or the lexical one with the cause where vectors can't be had.
 
-        Documents that the last index had are not embedded again.
+        Documents that the last index had are not embedded again. `by_words` is their lexical index where it is there.
         """
+        lexical = by_words or LexicalRanker().index(documents)
         if not documents:
-            return self._lexical.index(documents)
+            return lexical
         try:
             unanswerable = self.embedder.embed(UNANSWERABLE, "query")
             vectors = self._distinct_vectors(documents)
         except RankerError as error:
-            return self._lexical.index(documents, f"{BY_WORDS}: {error}")
+            return replace(lexical, cause=f"{BY_WORDS}: {error}")
         row_of = {document: row for row, document in enumerate(dict.fromkeys(documents))}
         rows = np.array([row_of[document] for document in documents], dtype=np.intp)
         answerability = Answerability.of(vectors, rows, unanswerable)
         return HybridIndex(
-            self._lexical.index(documents),
+            lexical,
             views_of(answerability, len(documents), answerability.within),
             kinds_of_tools(documents),
             self.embedder,

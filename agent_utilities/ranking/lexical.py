@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from agent_utilities.catalog.document import ToolDocument, split_identifier
 from agent_utilities.ranking.answerability import N_NEIGHBOURS, OWN_QUANTILE
@@ -244,67 +243,46 @@ class LexicalView:
         return tuple(map(tuple, words))
 
 
-@dataclass(frozen=True, eq=False)
-class CatalogTerms:
-    """What is read of a catalog, of which a view of any of its tools can be made.
-
-    Args:
-        documents: the words of each tool.
-        term_numbers: the number of each term; it may know more than there are here.
-        names: the tools' places by name.
-        servers: (n_tools,) the number of each tool's server.
-    """
-
-    documents: Sequence[DocumentTerms]
-    term_numbers: Mapping[str, int]
-    names: Mapping[str, Sequence[int]]
-    servers: Places
-
-    def view(self, places: Places | None = None) -> LexicalView:
-        """Return the view of the tools at some places, ascending: what reading these alone would give; None for all."""
-        documents, servers, positions = self.documents, self.servers, None
-        if places is not None:
-            documents, servers = [self.documents[place] for place in places.tolist()], self.servers[places]
-            positions = np.full(len(self.documents), -1, dtype=np.intp)
-            positions[places] = np.arange(len(places))
-        postings = Postings.of(documents, self.term_numbers)
-        _, server_of, server_sizes = np.unique(servers, return_inverse=True, return_counts=True)
-        return LexicalView(documents, postings, self.names, server_of, server_sizes, places, positions)
-
-
-_N_SPARE_TERMS = 10_000
-
-
 class LexicalRanker:
-    """Ranks by the words that a request and a tool share; keeps what it read of documents that have not changed.
-
-    Terms are numbered as they come, and the numbers of those that are gone stay taken. Once there are twice as many as
-    the first catalog had, and some more, everything is read anew.
-    """
-
-    def __init__(self) -> None:
-        self._terms_by_document: dict[ToolDocument, DocumentTerms] = {}
-        self._term_numbers: dict[str, int] = {}
-        self._n_terms_limit = 0
-        self._lock = threading.Lock()
+    """Ranks by the words that a request and a tool share."""
 
     def index(self, documents: Sequence[ToolDocument], cause: str = "") -> LexicalIndex:
-        """Return an index of documents in catalog order; only documents that the last one had not are read.
+        """Return an index of documents in catalog order.
 
         `cause` says why there is no more than a lexical index, where more was asked for.
         """
-        with self._lock:
-            if len(self._term_numbers) > self._n_terms_limit:
-                self._terms_by_document, self._term_numbers = {}, {}
-            known, term_numbers = self._terms_by_document, self._term_numbers
-            terms = [known.get(document) or read_document(document, term_numbers) for document in documents]
-            if not known:
-                self._n_terms_limit = 2 * len(term_numbers) + _N_SPARE_TERMS
-            self._terms_by_document = dict(zip(documents, terms, strict=True))
+        term_numbers: dict[str, int] = {}
+        terms = [read_document(document, term_numbers) for document in documents]
         server_numbers: dict[str, int] = {}
         servers = [server_numbers.setdefault(document.server, len(server_numbers)) for document in documents]
-        catalog = CatalogTerms(terms, term_numbers, places_by_name(documents), np.array(servers, dtype=np.intp))
-        return LexicalIndex(views_of(catalog.view(), len(documents), catalog.view), cause)
+        view = partial(_view, terms, term_numbers, places_by_name(documents), np.array(servers, dtype=np.intp))
+        return LexicalIndex(views_of(view(), len(documents), view), cause)
+
+
+def _view(
+    documents: Sequence[DocumentTerms],
+    term_numbers: Mapping[str, int],
+    names: Mapping[str, Sequence[int]],
+    servers: Places,
+    places: Places | None = None,
+) -> LexicalView:
+    """Return the view of the tools at some places, ascending: what reading these alone would give; None for all.
+
+    Args:
+        documents: the words of each tool of the catalog.
+        term_numbers: the number of each term of theirs.
+        names: the tools' places by name.
+        servers: (n_tools,) the number of each tool's server.
+        places: of the tools in the view.
+    """
+    positions = None
+    if places is not None:
+        positions = np.full(len(documents), -1, dtype=np.intp)
+        positions[places] = np.arange(len(places))
+        documents, servers = [documents[place] for place in places.tolist()], servers[places]
+    postings = Postings.of(documents, term_numbers)
+    _, server_of, server_sizes = np.unique(servers, return_inverse=True, return_counts=True)
+    return LexicalView(documents, postings, names, server_of, server_sizes, places, positions)
 
 
 @dataclass(frozen=True, eq=False)

@@ -163,7 +163,7 @@ class DocumentTerms(NamedTuple):
 
 
 def read_document(document: ToolDocument, term_numbers: dict[str, int]) -> DocumentTerms:
-    """Return how often a tool has each term; new terms are added to the numbers of those known so far."""
+    """Return how often a tool has each term; new terms are added to the numbers of those of the tools before."""
     texts = document.fields()
     terms, fields, amounts = array("i"), array("b"), array("f")
     for field, name in enumerate(FIELD_WEIGHTS):
@@ -254,7 +254,7 @@ class Postings(TermWeights):
 
     @classmethod
     def of(cls, documents: Sequence[DocumentTerms], term_numbers: Mapping[str, int]) -> Postings:
-        """Return those of a catalog; the numbers may be of more terms than it has."""
+        """Return those of a catalog, or of some of its tools; the numbers are of all its terms."""
         n_tools = len(documents)
         terms = np.frombuffer(b"".join(document.terms for document in documents), dtype=np.int32)
         fields = np.frombuffer(b"".join(document.fields for document in documents), dtype=np.int8)
@@ -294,7 +294,7 @@ class Postings(TermWeights):
     def row(self, term: str) -> int | None:
         """Return the row of a term, or None where no tool has it."""
         row = self.rows.get(term)
-        if row is None or row >= len(self.idf) or self.starts[row] == self.starts[row + 1]:
+        if row is None or self.starts[row] == self.starts[row + 1]:
             return None
         return row
 

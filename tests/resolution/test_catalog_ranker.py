@@ -14,7 +14,6 @@ import pytest
 from agent_utilities.errors import RankerError, SettingsError
 from agent_utilities.graph.matching import normalise
 from agent_utilities.ranking.hybrid import HybridRanker
-from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.resolution.answer import CallerScope, Question
 from agent_utilities.resolution.catalog_ranker import BY_WORDS, CatalogRanker
 from agent_utilities.resolution.resolver import open_rankers
@@ -76,18 +75,18 @@ async def ranked(
 
 class TestByWords:
     async def test_nothing_is_ranked_before_there_is_an_index(self) -> None:
-        ranker = CatalogRanker(LexicalRanker())
+        ranker = CatalogRanker()
         assert (ranker.version, await ranker.rank(Question("commits", "commits"), Deadline.after(1))) == ("", None)
 
     async def test_the_best_tool_is_named_with_the_words_it_was_found_by(self) -> None:
-        async with kept(CatalogRanker(LexicalRanker())) as ranker:
+        async with kept(CatalogRanker()) as ranker:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version, "indexed")
             found = await ranked(ranker, "list the newest commits")
             assert (found.names[0], found.tools[0].words, found.cause) == ("git_log", ("list", "newest", "commits"), "")
 
     async def test_only_tools_in_scope_are_ranked(self) -> None:
-        async with kept(CatalogRanker(LexicalRanker())) as ranker:
+        async with kept(CatalogRanker()) as ranker:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version, "indexed")
             scope = CallerScope("files", lambda: frozenset({"read_file", "deleteFolder"}))
@@ -96,7 +95,7 @@ class TestByWords:
             assert (in_scope[0], set(in_scope) <= scope.names()) == ("read_file", True)
 
     async def test_each_scope_has_its_own_tools_however_often_they_take_turns(self) -> None:
-        async with kept(CatalogRanker(LexicalRanker())) as ranker:
+        async with kept(CatalogRanker()) as ranker:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version, "indexed")
             scopes = [CallerScope(name, lambda name=name: frozenset({name})) for name in ("read_file", "git_log")]
@@ -104,7 +103,7 @@ class TestByWords:
                 assert (await ranked(ranker, "read a file of the git log", scope)).names == (scope.digest,)
 
     async def test_a_changed_catalog_takes_the_place_of_the_old_whole(self) -> None:
-        async with kept(CatalogRanker(LexicalRanker())) as ranker:
+        async with kept(CatalogRanker()) as ranker:
             ranker.offer("a", GIT)
             await until(lambda: ranker.version == "1", "indexed")
             ranker.offer("b", (*GIT[:1], replace(GIT[1], name="history"), *TOOLS[3:]))
@@ -113,7 +112,7 @@ class TestByWords:
             assert (await ranked(ranker, "read a file")).names[0] == "read_file"
 
     async def test_the_same_catalog_is_not_indexed_again(self) -> None:
-        async with kept(CatalogRanker(LexicalRanker())) as ranker:
+        async with kept(CatalogRanker()) as ranker:
             ranker.offer("a", GIT)
             await until(lambda: ranker.version == "1", "indexed")
             ranker.offer("a", GIT)
@@ -122,7 +121,7 @@ class TestByWords:
             assert len((await ranked(ranker, "read a file")).names) > 0
 
     async def test_an_empty_catalog_has_an_index_that_claims_nothing(self) -> None:
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(Concepts))) as ranker:
+        async with kept(CatalogRanker(HybridRanker(Concepts))) as ranker:
             ranker.offer("none", ())
             await until(lambda: ranker.version, "indexed")
             assert (await ranked(ranker, "commits")).status == "no_match"
@@ -131,7 +130,7 @@ class TestByWords:
 class TestLateVectors:
     async def test_serve_the_next_who_asks_the_same(self) -> None:
         provider = Gated()
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+        async with kept(CatalogRanker(HybridRanker(lambda: provider))) as ranker:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version == "2", "indexed by vectors")
             provider.gate.clear()
@@ -146,7 +145,7 @@ class TestLateVectors:
 
     async def test_are_not_used_for_another_catalog(self) -> None:
         provider = Gated()
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+        async with kept(CatalogRanker(HybridRanker(lambda: provider))) as ranker:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version == "2", "indexed by vectors")
             provider.gate.clear()
@@ -161,7 +160,7 @@ class TestByVectors:
     async def test_words_rank_until_vectors_are_there(self) -> None:
         provider = Gated()
         provider.gate.clear()
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+        async with kept(CatalogRanker(HybridRanker(lambda: provider))) as ranker:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version == "1", "indexed by words")
             found = await ranked(ranker, "newest commits")
@@ -177,7 +176,7 @@ class TestByVectors:
 
     async def test_a_provider_that_hangs_leaves_words_within_the_time_given(self) -> None:
         provider = Gated()
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+        async with kept(CatalogRanker(HybridRanker(lambda: provider))) as ranker:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version == "2", "indexed by vectors")
             provider.gate.clear()
@@ -187,7 +186,7 @@ class TestByVectors:
 
     async def test_however_many_wait_for_a_provider_that_hangs_words_are_ranked(self) -> None:
         provider = Gated()
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+        async with kept(CatalogRanker(HybridRanker(lambda: provider))) as ranker:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version == "2", "indexed by vectors")
             provider.gate.clear()
@@ -197,7 +196,7 @@ class TestByVectors:
 
     async def test_a_provider_that_fails_leaves_words_and_the_next_request_tries_again(self) -> None:
         provider = Concepts()
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+        async with kept(CatalogRanker(HybridRanker(lambda: provider))) as ranker:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version == "2", "indexed by vectors")
             provider.fails = True
@@ -209,7 +208,7 @@ class TestByVectors:
     async def test_a_provider_that_is_absent_at_start_is_tried_again(self) -> None:
         provider = Concepts()
         provider.fails = True
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider), retry_s=0.01)) as ranker:
+        async with kept(CatalogRanker(HybridRanker(lambda: provider), retry_s=0.01)) as ranker:
             ranker.offer("a", TOOLS)
             await ranker.wait_until_settled()
             found = await ranked(ranker, "newest commits")
@@ -224,7 +223,7 @@ class TestByVectors:
     async def test_words_say_that_vectors_are_not_there_yet(self) -> None:
         provider = Gated()
         provider.gate.clear()
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+        async with kept(CatalogRanker(HybridRanker(lambda: provider))) as ranker:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version == "1", "indexed by words")
             found = await ranked(ranker, "newest commits")
@@ -235,7 +234,7 @@ class TestByVectors:
 
     async def test_a_provider_that_raises_what_no_provider_should_is_told_and_tried_again(self) -> None:
         provider = Raising()
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider), retry_s=0.01)) as ranker:
+        async with kept(CatalogRanker(HybridRanker(lambda: provider), retry_s=0.01)) as ranker:
             ranker.offer("a", TOOLS)
             await ranker.wait_until_settled()
             assert ((await ranked(ranker, "newest commits")).cause, ranker.health()["cause"]) == (BY_WORDS, BY_WORDS)
@@ -245,7 +244,7 @@ class TestByVectors:
     async def test_a_catalog_that_changes_while_a_model_hangs_is_indexed_by_words(self) -> None:
         provider = Gated()
         provider.gate.clear()
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+        async with kept(CatalogRanker(HybridRanker(lambda: provider))) as ranker:
             ranker.offer("a", GIT)
             await until(lambda: ranker.version == "1", "indexed by words")
             ranker.offer("b", TOOLS)
@@ -257,7 +256,7 @@ class TestByVectors:
 
     async def test_a_model_that_changes_its_dimensions_leaves_words(self) -> None:
         provider = Concepts()
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+        async with kept(CatalogRanker(HybridRanker(lambda: provider))) as ranker:
             ranker.offer("a", GIT)
             await ranker.wait_until_settled()
             provider.n_dimensions = 32
@@ -270,7 +269,7 @@ class TestByVectors:
     async def test_it_stops_while_a_model_hangs(self) -> None:
         provider = Gated()
         provider.gate.clear()
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+        async with kept(CatalogRanker(HybridRanker(lambda: provider))) as ranker:
             ranker.offer("a", TOOLS)
             await until(lambda: ranker.version == "1", "indexed by words")
         provider.gate.set()

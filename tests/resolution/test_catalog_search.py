@@ -279,7 +279,7 @@ class TestVectors:
     """A search waits a while for vectors of the tools, where a list would make do with words."""
 
     async def test_the_first_search_is_by_vectors_where_they_are_there_in_time(self) -> None:
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(Concepts))) as ranker:
+        async with kept(CatalogRanker(HybridRanker(Concepts))) as ranker:
             ranker.offer("a", TOOLS)
             await ranker.wait_to_search(Deadline.after(60))
             found = await find(ranker, "erase a folder")
@@ -288,7 +288,7 @@ class TestVectors:
     async def test_words_answer_where_vectors_take_longer_and_nobody_waits_for_those_again(self) -> None:
         provider = Gated()
         provider.gate.clear()
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+        async with kept(CatalogRanker(HybridRanker(lambda: provider))) as ranker:
             try:
                 ranker.offer("a", TOOLS)
                 await ranker.wait_to_search(Deadline.after(0.02))
@@ -303,7 +303,7 @@ class TestVectors:
 
     async def test_an_answer_for_want_of_vectors_is_not_to_be_remembered(self) -> None:
         provider = Gated()
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))) as ranker:
+        async with kept(CatalogRanker(HybridRanker(lambda: provider))) as ranker:
             ranker.offer("a", TOOLS)
             await ranker.wait_to_search(Deadline.after(60))
             provider.gate.clear()
@@ -315,7 +315,7 @@ class TestVectors:
             assert (await find(ranker, "erase a folder")).cause == ""
 
     async def test_part_of_a_name_comes_before_what_vectors_find(self) -> None:
-        async with kept(CatalogRanker(LexicalRanker(), HybridRanker(Concepts))) as ranker:
+        async with kept(CatalogRanker(HybridRanker(Concepts))) as ranker:
             ranker.offer("a", TOOLS)
             await ranker.wait_to_search(Deadline.after(60))
             assert (await find(ranker, "clon")).names[0] == "clone_repo"

@@ -11,7 +11,6 @@ import pytest
 
 from agent_utilities.graph.matching import normalise
 from agent_utilities.ranking.hybrid import HybridRanker
-from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.resolution.answer import CallerScope, Question, Trail
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.learning import Teaching
@@ -77,13 +76,13 @@ async def indexed(ranker: CatalogRanker, version: str = "1") -> None:
 
 @pytest.fixture
 def ranker() -> CatalogRanker:
-    return CatalogRanker(LexicalRanker(), HybridRanker(Concepts))
+    return CatalogRanker(HybridRanker(Concepts))
 
 
 class TestLearning:
     async def test_what_was_asked_before_is_found_by_it(self) -> None:
         for better in (None, HybridRanker(Concepts)):
-            ranker = CatalogRanker(LexicalRanker(), better)
+            ranker = CatalogRanker(better)
             async with learning(ranker) as lessons:
                 await indexed(ranker)
                 assert await first(ranker, "whodunit") != "clone_repo"
@@ -163,7 +162,7 @@ class TestScopes:
             assert await first(ranker, "whodunit", "alice") == "clone_repo"
 
     async def test_what_there_is_no_room_for_is_left_out_and_told(self, caplog: pytest.LogCaptureFixture) -> None:
-        ranker = CatalogRanker(LexicalRanker())
+        ranker = CatalogRanker()
         async with learning(ranker, max_bytes=10) as lessons:
             await indexed(ranker)
             await lessons.taught()
@@ -174,7 +173,7 @@ class TestScopes:
 class TestVectors:
     async def test_a_request_waits_for_no_vectors_of_past_requests(self) -> None:
         provider = Gated()
-        ranker = CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))
+        ranker = CatalogRanker(HybridRanker(lambda: provider))
         async with learning(ranker) as lessons:
             await indexed(ranker)
             before = await found(ranker, "whodunit")
@@ -189,7 +188,7 @@ class TestVectors:
 
     async def test_where_they_cant_be_had_tools_are_ranked_without_and_they_are_tried_again(self, caplog) -> None:
         provider = Gated()
-        ranker = CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))
+        ranker = CatalogRanker(HybridRanker(lambda: provider))
         async with learning(ranker, retry_s=0.01) as lessons:
             await indexed(ranker)
             before = (await found(ranker, "whodunit")).names
@@ -206,7 +205,7 @@ class TestVectors:
 
     async def test_a_stop_in_the_middle_is_no_matter(self) -> None:
         provider = Gated()
-        ranker = CatalogRanker(LexicalRanker(), HybridRanker(lambda: provider))
+        ranker = CatalogRanker(HybridRanker(lambda: provider))
         async with learning(ranker) as lessons:
             await indexed(ranker)
             provider.gate.clear()

@@ -11,7 +11,6 @@ import pytest
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.graph.matching import normalise
 from agent_utilities.ranking.base import Index
-from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.resolution.answer import Question
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.runtime.waiting import Deadline
@@ -28,16 +27,16 @@ class Slow:
         self.n_begun = 0
         self.gates = [threading.Event(), threading.Event()]
 
-    def index(self, documents: Sequence[ToolDocument]) -> Index:
+    def index(self, documents: Sequence[ToolDocument], by_words: Index) -> Index:
         gate = self.gates[self.n_begun]
         self.n_begun += 1
         gate.wait(60)
-        return LexicalRanker().index(documents)
+        return by_words
 
 
 async def test_one_made_of_an_older_catalog_takes_the_place_of_no_newer_one():
     better = Slow()
-    ranker = CatalogRanker(LexicalRanker(), better)
+    ranker = CatalogRanker(better)
     running = asyncio.create_task(ranker.run())
     try:
         ranker.offer("old", TOOLS[:3])
