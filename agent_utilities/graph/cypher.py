@@ -54,9 +54,13 @@ RETURN s.name AS name, s.digest AS digest, s.updated_at AS updated_at, count(t.t
 
 HELD = """
 MATCH (s:Server) WHERE s.name = $server_name OR s.gateway = $server_name
-RETURN s.name AS name, s.digest AS digest, EXISTS { MATCH (s)-[:PROVIDES]->(t:CallableResource) } AS has_tools
+RETURN s.name AS name, coalesce(s.digest, '') AS digest, coalesce(s.edges_digest, '') AS edges_digest,
+       EXISTS { MATCH (s)-[:PROVIDES]->(t:CallableResource) } AS has_tools
 """
-"""What is needed to know that the graph still holds a server's tools; counting 10,000 takes 20 times as long."""
+"""What is needed to know that the graph still holds a server's tools; counting 10,000 takes 20 times as long.
+
+Also what its edges were last written from; of a gateway its own node tells that, and all tell their tools.
+"""
 
 SERVERS = """
 MATCH (s:Server)
@@ -65,12 +69,13 @@ RETURN s.name AS name, s.gateway AS gateway, s.digest AS digest, s.updated_at AS
 ORDER BY name
 """
 
-TOOL_DIGESTS = """
+TOOLS = """
 MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
 WHERE s.name IN $server_names
-RETURN left(t.digest, 1) AS part, collect(coalesce(t.name, '')) AS names, collect(coalesce(t.digest, '')) AS digests
+RETURN left(t.digest, 1) AS part, collect(coalesce(t.name, '')) AS names, collect(coalesce(t.digest, '')) AS digests,
+       collect(coalesce(t.key, '')) AS keys
 """
-"""The names of some servers' tools and, aligned with them, their digests; in parts for the same reason as matches.
+"""The names of some servers' tools and, aligned with them, digests and keys; in parts for the same reason as matches.
 
 `collect` leaves nulls out, and a tool that others wrote without a digest must not shift those of the rest.
 """
@@ -115,19 +120,6 @@ DROP_SERVERS = """
 MATCH (s:Server) WHERE s.name IN $server_names
 DETACH DELETE s
 """
-
-EDGES_DIGEST = """
-MATCH (s:Server) WHERE s.name = $server_name OR s.gateway = $server_name
-RETURN s.name AS name, coalesce(s.digest, '') AS digest, coalesce(s.edges_digest, '') AS edges_digest
-"""
-"""What a server's edges were last written from; of a gateway its own node tells that, and all tell their tools."""
-
-TOOL_KEYS = """
-MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
-WHERE (s.name = $server_name OR s.gateway = $server_name) AND t.name IS NOT NULL
-RETURN left(t.digest, 1) AS part, collect(t.name) AS names, collect(t.key) AS keys
-"""
-"""The names of a server's tools and, aligned with them, their keys; in parts for the same reason as matches."""
 
 PUT_EDGES_DIGEST = """
 MATCH (s:Server) WHERE s.name = $server_name

@@ -9,7 +9,6 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, Literal, get_args
 
-from agent_utilities.catalog.document import ToolServer
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import ServerState, Statement, ToolGraph, ToolRecord, on_one_line, server_digest
 from agent_utilities.runtime.waiting import in_turns
@@ -45,16 +44,6 @@ def _state(row: dict[str, Any]) -> ServerState:
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
-    """A server's node as it should be; `upstream` is what it is behind a gateway, None for the server's own."""
-
-    name: str
-    records: Sequence[ToolRecord]
-    digest: str
-    upstream: ToolServer | None
-
-
-@dataclass(frozen=True, slots=True)
 class _Statements:
     """Statements that are made on the way, each time they are iterated.
 
@@ -67,15 +56,16 @@ class _Statements:
         return self.make()
 
 
-def _nodes(server: str, records: Sequence[ToolRecord]) -> list[_Node]:
-    """Return the nodes of a server: its own first, which is there without tools too, then those of its upstreams."""
-    by_node: dict[str, list[ToolRecord]] = {server: []}
+_Nodes = dict[ServerState, list[ToolRecord]]
+"""A server's nodes as they should be, and the tools of each: its own first, then those of its upstreams."""
+
+
+def _nodes(server: str, records: Sequence[ToolRecord], now_ms: int) -> _Nodes:
+    """Return the nodes of a server, whose own is there without tools too."""
+    by_name: dict[str, list[ToolRecord]] = {server: []}
     for record in records:
-        by_node.setdefault(record.node(server), []).append(record)
-    return [
-        _Node(name, of_node, server_digest(of_node), of_node[0].upstream if of_node else None)
-        for name, of_node in by_node.items()
-    ]
+        by_name.setdefault(record.node(server), []).append(record)
+    return {ServerState(name, server_digest(own), now_ms, len(own)): own for name, own in by_name.items()}
 
 
 async def sync(graph: ToolGraph, server: str, records: Sequence[ToolRecord], now_ms: int) -> SyncReport:
@@ -87,29 +77,30 @@ async def sync(graph: ToolGraph, server: str, records: Sequence[ToolRecord], now
     Raises:
         GraphError: nothing was changed.
     """
-    nodes = await asyncio.to_thread(_nodes, server, records)
+    nodes = await asyncio.to_thread(_nodes, server, records, now_ms)
     before = await server_state(graph, server)
     held = {node.name: (node.digest, node.n_tools) for node in before.each_node} if before is not None else {}
-    state = ServerState.of(server, [ServerState(node.name, node.digest, now_ms, len(node.records)) for node in nodes])
-    changed = [node for node in nodes if held.get(node.name) != (node.digest, len(node.records))]
+    state = ServerState.of(server, nodes)
+    changed = [node for node in nodes if held.get(node.name) != (node.digest, node.n_tools)]
     gone = sorted(held.keys() - {node.name for node in nodes})
     if not changed and not gone:
-        await graph.write(_put_servers(nodes, now_ms))
+        await graph.write(_put_servers(nodes))
         return SyncReport(state, 0, 0)
     names = [*(node.name for node in changed), *gone]
-    rows = await graph.read(cypher.TOOL_DIGESTS, {"server_names": names})
+    rows = await graph.read(cypher.TOOLS, {"server_names": names})
     digests = {name: old for row in rows for name, old in zip(row["names"], row["digests"], strict=True)}
     n_put = 0
     for node in changed:
-        async for record in in_turns(node.records):
+        async for record in in_turns(nodes[node]):
             n_put += digests.pop(record.name, None) != record.digest
-    await graph.write(_Statements(partial(_replacement, nodes, changed, now_ms, gone)))
+    await graph.write(_Statements(partial(_replacement, nodes, changed, gone)))
     return SyncReport(state, n_put, n_dropped=len(digests))
 
 
-def _put_servers(nodes: Sequence[_Node], now_ms: int) -> list[Statement]:
+def _put_servers(nodes: _Nodes) -> list[Statement]:
     """Return the statements that write servers' nodes, that of the server itself first."""
     own, *upstreams = nodes
+    now_ms = own.updated_at_ms
     statements = [(cypher.PUT_SERVER, {"server_name": own.name, "digest": own.digest, "updated_at": now_ms})]
     if upstreams:
         rows = [
@@ -120,32 +111,29 @@ def _put_servers(nodes: Sequence[_Node], now_ms: int) -> list[Statement]:
                 "digest": node.digest,
             }
             for node in upstreams
-            if (told := node.upstream) is not None
+            if (told := nodes[node][0].upstream) is not None
         ]
         statements.append((cypher.PUT_UPSTREAMS, {"server_name": own.name, "rows": rows, "updated_at": now_ms}))
     return statements
 
 
-def _replacement(
-    nodes: Sequence[_Node], changed: Sequence[_Node], now_ms: int, gone: Sequence[str]
-) -> Iterator[Statement]:
+def _replacement(nodes: _Nodes, changed: Sequence[ServerState], gone: Sequence[str]) -> Iterator[Statement]:
     """Return the statements that make the tools of a server's changed nodes theirs, and drop upstreams that are gone.
 
     The server's node is written first: that locks it, and two processes that sync at once follow one another. All tools
     of a changed node are put, changed or not, since the other may have written between the reading and this.
     """
-    server = nodes[0].name
-    yield from _put_servers(nodes, now_ms)
+    yield from _put_servers(nodes)
     for node in changed:
         of_node = {"server_name": node.name, "digest": node.digest}
-        for start in range(0, len(node.records), _BATCH):
-            rows = [record.row(node.name) for record in node.records[start : start + _BATCH]]
+        for start in range(0, node.n_tools, _BATCH):
+            rows = [record.row(node.name) for record in nodes[node][start : start + _BATCH]]
             yield cypher.PUT_TOOLS, {**of_node, "rows": rows}
         yield cypher.DROP_OTHERS, of_node
     if gone:
         yield from _drop(gone)
     # Tools that were dropped took their edges with them, and others may have come: the edges are to be put anew.
-    yield cypher.PUT_EDGES_DIGEST, {"server_name": server, "digest": ""}
+    yield cypher.PUT_EDGES_DIGEST, {"server_name": next(iter(nodes)).name, "digest": ""}
 
 
 async def forget(graph: ToolGraph, server: str) -> None:
@@ -182,20 +170,7 @@ class ToolEdge:
     scope: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeReport:
-    """What a sync of edges did.
-
-    Args:
-        digest: of the edges that the graph was to hold, and of the tools that they go between.
-        was_written: whether it held others before; False too where it does not hold the server at all.
-    """
-
-    digest: str
-    was_written: bool
-
-
-async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -> EdgeReport:
+async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -> str:
     """Make the graph hold exactly these edges of a server, in one transaction; equal ones cost one read.
 
     Edges of tools that the graph does not hold are left out: whoever brings other tools in has the edges written anew.
@@ -206,21 +181,24 @@ async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -
         server: the server's name; a gateway's edges go between tools of all its upstreams.
         edges: in any order, one for each pair and kind; a `used_with` has its names in the order of the alphabet.
 
+    Returns:
+        A digest of the edges and of the tools that they go between.
+
     Raises:
         GraphError: nothing was changed.
     """
-    rows = await graph.read(cypher.EDGES_DIGEST, {"server_name": server})
+    rows = await graph.read(cypher.HELD, {"server_name": server})
     held = {row["name"]: row["edges_digest"] for row in rows}
     # With the tool sets that it was read beside: where others come in meanwhile, the next sync writes anew.
     wanted = await asyncio.to_thread(sorted, edges)
     digest = await asyncio.to_thread(_digest, wanted, {row["name"]: row["digest"] for row in rows})
     if held.get(server, digest) == digest:
-        return EdgeReport(digest, was_written=False)
+        return digest
     keys: dict[str, str] = {}
-    async for row in in_turns(await graph.read(cypher.TOOL_KEYS, {"server_name": server})):
+    async for row in in_turns(await graph.read(cypher.TOOLS, {"server_names": list(held)})):
         keys |= zip(row["names"], row["keys"], strict=True)
     await graph.write(_Statements(partial(_edge_replacement, server, wanted, keys, digest)))
-    return EdgeReport(digest, was_written=True)
+    return digest
 
 
 def _digest(edges: Sequence[ToolEdge], toolsets: Mapping[str, str]) -> str:

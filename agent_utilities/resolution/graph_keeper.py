@@ -77,7 +77,7 @@ class GraphKeeper:
         self._is_open = self._is_filled = False
         self._opening = asyncio.Event()
         # What was read before the graph was changed here may be of other tools, and what is read of others' changes.
-        self._n_changes = self._n_edge_changes = 0
+        self._n_changes = 0
         self._edges_digest = ""
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._n_failures = 0
@@ -181,7 +181,7 @@ class GraphKeeper:
         """
         rows = await self._graph.read(cypher.HELD, {"server_name": self._server})
         held = {row["name"]: (row["digest"], bool(row["has_tools"])) for row in rows}
-        nodes = () if self.state is None else self.state.nodes or (self.state,)
+        nodes = () if self.state is None else self.state.each_node
         if held != {node.name: (node.digest, bool(node.n_tools)) for node in nodes}:
             self.tools_changed()
             raise GraphError("being filled", f"it no longer holds the tools of {self._server}")
@@ -195,7 +195,7 @@ class GraphKeeper:
         """
         if self.state is None:
             return ""
-        return f"{self.state.digest}:{self._n_changes}" + (f":{self._n_edge_changes}" if with_edges else "")
+        return f"{self.state.digest}:{self._n_changes}" + (f":{self._edges_digest}" if with_edges else "")
 
     def is_stale(self, state: ServerState) -> bool:
         """Whether tools are older than they should be; a time stamp from the future, after a clock was set, is old."""
@@ -265,9 +265,7 @@ class GraphKeeper:
 
     async def _bring_in_edges(self) -> None:
         assert self._edges is not None
-        report = await sync_edges(self._graph, self._server, await self._edges())
-        self._n_edge_changes += report.was_written or report.digest != self._edges_digest
-        self._edges_digest = report.digest
+        self._edges_digest = await sync_edges(self._graph, self._server, await self._edges())
 
     def _edges_failed(self, error: Exception, n_before: int) -> None:
         if n_before == 0:
