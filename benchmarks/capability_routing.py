@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,9 +23,8 @@ from agent_utilities.capabilities.gate import Gate
 from agent_utilities.capabilities.user_text import intent_text
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder, read_request
-from agent_utilities.ranking.examples import EXAMPLES
 from agent_utilities.ranking.open import open_provider
-from agent_utilities.ranking.triggers import Scored, TriggerIndex, TriggerView, distinct_triggers
+from agent_utilities.ranking.triggers import Scored, TriggerIndex, TriggerView
 from agent_utilities.resolution.capability_router import BY_MODEL, BY_WORDS, is_too_short, n_said
 
 HERE = Path(__file__).parent
@@ -128,16 +128,14 @@ def main() -> None:
         embedder = Embedder(lambda: open_provider("minilm"))
     except RankerError as error:
         sys.exit(f"no model: {error}")
-    texts = distinct_triggers(triggers)
-    vectors = embedder.embed(texts, "query")
-    view = TriggerIndex(triggers, vectors, embedder.embed(EXAMPLES, "query")).view(frozenset(triggers))
-    place_of = {text: place for place, text in enumerate(texts)}
-    places = {name: [place_of[text] for text in owned] for name, owned in triggers.items()}
+    embed = partial(embedder.embed, role="query")
+    view = TriggerIndex(triggers, embed).view(frozenset(triggers))
+    vectors = {name: embed(owned) for name, owned in triggers.items()}
     messages = [json.loads(line) for line in ROWS.read_text().splitlines()][:: 4 if options.quick else 1]
 
     def plain(said: str) -> Scored:
-        cosines = vectors @ embedder.embed_request((said,))[0]
-        means = {name: float(np.sort(cosines[own])[-3:].mean()) for name, own in places.items()}
+        vector = embedder.embed_request((said,))[0]
+        means = {name: float(np.sort(own @ vector)[-3:].mean()) for name, own in vectors.items()}
         return tuple(sorted(means.items(), key=lambda item: -item[1]))
 
     ways: list[tuple[str, Callable[[str], Scored], Gate, float]] = [

@@ -130,11 +130,6 @@ class HybridIndex:
     learned: PastVectors | None = None
     cause: str = ""
 
-    @property
-    def n_learned_bytes(self) -> int:
-        """What the past requests and their vectors take."""
-        return self.lexical.n_learned_bytes + (0 if self.learned is None else self.learned.n_bytes)
-
     def rank(self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25) -> Ranking:
         """Return the tools nearest to a request; by words alone, with the cause, where it can't be embedded."""
         lexical = self.lexical.view(permitted)

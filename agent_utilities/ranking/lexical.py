@@ -299,11 +299,6 @@ class LexicalIndex:
     cause: str = ""
     past: PastRequests | None = None
 
-    @property
-    def n_learned_bytes(self) -> int:
-        """What the past requests take."""
-        return 0 if self.past is None else self.past.n_bytes
-
     def rank(self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25) -> Ranking:
         """Return the tools that share words with a request, or with requests that they answered."""
         ranking = self.view(permitted).rank(query, limit, self.past)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -11,7 +11,7 @@ from cachetools import LRUCache, cachedmethod
 
 from agent_utilities.ranking.arrays import Places, Scores, Vectors, np, single_blas_thread
 from agent_utilities.ranking.base import N_DECIMALS
-from agent_utilities.ranking.examples import N_TALK, N_UNANSWERABLE
+from agent_utilities.ranking.examples import EXAMPLES, N_TALK, N_UNANSWERABLE
 from agent_utilities.ranking.trigger_words import TriggerWords
 
 _RIDGE = 0.013
@@ -172,20 +172,19 @@ class TriggerIndex:
 
     Args:
         triggers: by capability, each with one at least.
-        vectors: (n_distinct, n_dimensions) of the different triggers, in order of their first place; None for none.
-        examples: (n, n_dimensions) of `examples.EXAMPLES`; None without `vectors`.
+        embed: returns the vectors of texts, (n_texts, n_dimensions); None to compare words alone.
+
+    Raises:
+        RankerError: they can't be embedded.
     """
 
     def __init__(
-        self,
-        triggers: Mapping[str, Sequence[str]],
-        vectors: Vectors | None = None,
-        examples: Vectors | None = None,
+        self, triggers: Mapping[str, Sequence[str]], embed: Callable[[Sequence[str]], Vectors] | None = None
     ) -> None:
         self.triggers = {name: tuple(dict.fromkeys(triggers[name])) for name in sorted(triggers) if triggers[name]}
-        self._vectors = vectors
-        self._examples = examples
-        self._row_of = {text: row for row, text in enumerate(distinct_triggers(triggers))}
+        texts = list(dict.fromkeys(text for owned in self.triggers.values() for text in owned))
+        self._vectors = dict(zip(texts, embed(texts), strict=True)) if embed is not None and texts else {}
+        self._examples = embed(EXAMPLES) if embed is not None and texts else None
         self._lock = threading.Lock()
         self._views = LRUCache[frozenset[str], TriggerView](
             _N_TRIGGERS_IN_VIEWS, lambda view: view.n_triggers + _OVERHEAD
@@ -195,13 +194,9 @@ class TriggerIndex:
     def view(self, usable: frozenset[str]) -> TriggerView:
         """Return what an index of the usable capabilities alone would have; processor work the first time."""
         triggers = {name: texts for name, texts in self.triggers.items() if name in usable}
-        rows = [self._row_of[text] for texts in triggers.values() for text in texts]
+        sizes = list(map(len, triggers.values()))
         vectors = None
-        if rows and self._vectors is not None and self._examples is not None:
-            vectors = TriggerVectors.of(self._vectors[rows], list(map(len, triggers.values())), self._examples)
-        return TriggerView(tuple(triggers), len(rows), TriggerWords.of(triggers), vectors)
-
-
-def distinct_triggers(triggers: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the different triggers of capabilities, in the order in which `TriggerIndex` takes their vectors."""
-    return list(dict.fromkeys(text for name in sorted(triggers) for text in triggers[name]))
+        if sizes and self._examples is not None:
+            of_triggers = np.stack([self._vectors[text] for texts in triggers.values() for text in texts])
+            vectors = TriggerVectors.of(of_triggers, sizes, self._examples)
+        return TriggerView(tuple(triggers), sum(sizes), TriggerWords.of(triggers), vectors)

@@ -16,9 +16,8 @@ from agent_utilities.capabilities.gate import LEAST_CHARACTERS, Gate, Route, rou
 from agent_utilities.capabilities.user_text import intent_text
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder, read_request
-from agent_utilities.ranking.examples import EXAMPLES
 from agent_utilities.ranking.terms import STOPWORDS, is_content_word, words
-from agent_utilities.ranking.triggers import TriggerIndex, distinct_triggers
+from agent_utilities.ranking.triggers import TriggerIndex
 from agent_utilities.resolution.catalog_ranker import RETRY_S
 from agent_utilities.resolution.orchestrator import key_of
 from agent_utilities.runtime.caches import BoundedCache
@@ -139,7 +138,7 @@ class CapabilityRouter:
         """Return a route by vectors, or by words where those can't be had in time."""
         loop = asyncio.get_running_loop()
         if ready.embedder is not None:
-            by_meaning = loop.run_in_executor(self._threads, partial(self._by_meaning, ready, text, usable))
+            by_meaning = loop.run_in_executor(self._threads, _by_meaning, ready.index, ready.embedder, text, usable)
             with suppress(TimeoutError, RankerError, UnicodeError):
                 async with asyncio.timeout(self._vectors_s):
                     return await by_meaning
@@ -150,17 +149,6 @@ class CapabilityRouter:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     # -- in threads ----------------------------------------------------------------------------------------------
-
-    def _by_meaning(self, ready: _Ready, text: str, usable: frozenset[str]) -> Route:
-        """Return a route by vectors and words; `RankerError` where the message can't be embedded."""
-        intent = intent_text(text)
-        embedder = ready.embedder
-        if embedder is None or is_too_short(intent):
-            return _by_words(ready.index, intent, usable)
-        view = ready.index.view(usable)
-        texts = read_request(intent, view.evidence)
-        vectors = texts.vectors(embedder.embed_request(texts.to_embed))
-        return routed(view.by_meaning(texts.whole, vectors), BY_MODEL[embedder.provider.name], n_said(intent))
 
     def _try_again(self) -> None:
         """Have vectors made where they could not be had some time ago."""
@@ -182,23 +170,20 @@ class CapabilityRouter:
     def _make_ready(self, triggers: Triggers) -> None:
         """Have triggers compared: at the first time by words until their vectors are there."""
         self._retry_at = float("inf")
+        by_words = TriggerIndex(triggers)
         if (embedder := self._embedder) is None or not triggers:
-            self._ready = _Ready(TriggerIndex(triggers))
+            self._ready = _Ready(by_words)
             return
-        if self._ready is None:
-            self._ready = _Ready(TriggerIndex(triggers), cause="routed by words until vectors are there")
+        self._ready = self._ready or _Ready(by_words, cause="routed by words until vectors are there")
         try:
-            if (model := embedder.provider.name) not in BY_MODEL:
+            if (model := embedder.provider.name) in BY_MODEL:
+                self._ready = _Ready(TriggerIndex(triggers, partial(embedder.embed, role="query")), embedder)
+            else:
                 cause = f"routed by words alone: no gate was measured for the model {model!r}"
-                self._ready = _Ready(TriggerIndex(triggers), cause=cause)
-                return
-            vectors = embedder.embed(distinct_triggers(triggers), "query")
-            examples = embedder.embed(EXAMPLES, "query")
+                self._ready = _Ready(by_words, cause=cause)
         except RankerError:
             self._retry_at = time.monotonic() + self._retry_s
-            self._ready = _Ready(TriggerIndex(triggers), cause="routed by words alone")
-        else:
-            self._ready = _Ready(TriggerIndex(triggers, vectors, examples), embedder)
+            self._ready = _Ready(by_words, cause="routed by words alone")
 
 
 def is_too_short(intent: str) -> bool:
@@ -217,6 +202,17 @@ def _by_words(index: TriggerIndex, text: str, usable: frozenset[str]) -> Route:
     if is_too_short(intent):
         return Route(cause=f"fewer than {LEAST_CHARACTERS} characters were said")
     return routed(index.view(usable).by_words(intent), BY_WORDS, n_said(intent), by_words=True)
+
+
+def _by_meaning(index: TriggerIndex, embedder: Embedder, text: str, usable: frozenset[str]) -> Route:
+    """Return a route by vectors and words; `RankerError` where the message can't be embedded."""
+    intent = intent_text(text)
+    if is_too_short(intent):
+        return _by_words(index, intent, usable)
+    view = index.view(usable)
+    texts = read_request(intent, view.evidence)
+    vectors = texts.vectors(embedder.embed_request(texts.to_embed))
+    return routed(view.by_meaning(texts.whole, vectors), BY_MODEL[embedder.provider.name], n_said(intent))
 
 
 def _weigh(asked: _Asked, route: Route) -> int:

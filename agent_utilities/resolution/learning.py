@@ -15,6 +15,7 @@ from cachetools import LRUCache
 
 from agent_utilities.errors import RankerError
 from agent_utilities.graph.sync import ToolEdge
+from agent_utilities.ranking.lexical import LexicalIndex
 from agent_utilities.ranking.past_requests import PastRequests, newest
 from agent_utilities.resolution.catalog_ranker import RETRY_S, CatalogIndex, CatalogRanker
 from agent_utilities.resolution.prior import NO_PRIOR, Prior, tool_edges
@@ -34,26 +35,24 @@ _REST = 20.0
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
+class Known:
     """What is known of a usage scope.
 
     Args:
         learned, prior: what its log teaches, in two forms.
         index: the catalog that knows its past requests; None where it was not made.
-        base: the version of the catalog's own index, which that was made over.
-        made_of: that version and the log's, which it was made of.
+        made_of: the versions of the catalog's own index and of the log that it was made of.
         n_bytes: what it takes beyond the catalog's own.
     """
 
     learned: Learned = NOTHING_LEARNED
     prior: Prior = NO_PRIOR
     index: CatalogIndex | None = None
-    base: str = ""
-    made_of: str = ""
+    made_of: tuple[str, str] = "", ""
     n_bytes: int = 0
 
 
-_UNREAD = _Known()
+_UNREAD = Known()
 
 
 class Teaching:
@@ -84,16 +83,13 @@ class Teaching:
         self._read, self._ranker, self._on_edges, self._gap_s = source.read, ranker, on_edges, gap_s
         self._max_bytes = max_bytes
         # A scope without an index weighs as much as leaves room for so many of them.
-        self._known: LRUCache[str, _Known] = LRUCache(
+        self._known: LRUCache[str, Known] = LRUCache(
             max_bytes, lambda known: max(max_bytes // _N_SCOPES, known.n_bytes)
         )
         self._wanted: set[str] = set()
         self._wake = asyncio.Event()
         self._has_failed = False
-        self._n_made = 0
         self._indexing = Job(self._make_indexes, self._index_failed, (retry_s,))
-        self.n_readings = 0
-        """How often the log was read."""
         self.settled = asyncio.Event()
         """Set while everything that is asked for was read, and the log has not grown here since."""
         self.settled.set()
@@ -102,16 +98,13 @@ class Teaching:
         if source.is_shared:
             self.of(EVERYBODY)
 
-    def of(self, scope: str) -> Learned:
-        """Return what is known of a scope by now; nothing of one that is asked for for the first time."""
-        return self._of(scope).learned
-
     def prior(self, scope: str) -> Prior | None:
         """Return how much tools were used in a scope, as far as is known by now; None where nothing was learned."""
-        known = self._of(scope)
+        known = self.of(scope)
         return None if known.learned is NOTHING_LEARNED else known.prior
 
-    def _of(self, scope: str) -> _Known:
+    def of(self, scope: str) -> Known:
+        """Return what is known of a scope by now; nothing of one that is asked for for the first time."""
         if scope == NOBODY:
             return _UNREAD
         known = self._known.get(scope)
@@ -168,7 +161,6 @@ class Teaching:
             self._has_failed = True
             return
         self._has_failed = False
-        self.n_readings += 1
         before = self._known.get(scope)
         if before is None or learned.version == before.learned.version:
             return  # of a scope that is not known any more, others have asked since
@@ -184,8 +176,8 @@ class Teaching:
 
     def _index_of(self, scope: str, base: CatalogIndex) -> CatalogIndex:
         """Return what a scope's callers are answered from: what was learned before serves until it is made anew."""
-        known = self._of(scope)
-        if known.index is None or known.base != base.version or not known.learned.past_requests:
+        known = self.of(scope)
+        if known.index is None or known.made_of[0] != base.version or not known.learned.past_requests:
             return base
         return known.index
 
@@ -205,7 +197,7 @@ class Teaching:
             base = self._ranker.index if self._ranker is not None else None
             if base is None:
                 return
-            made_of = f"{base.version}:{known.learned.version}"
+            made_of = base.version, known.learned.version
             if known.made_of == made_of or not known.learned.past_requests:
                 continue
             try:
@@ -214,15 +206,14 @@ class Teaching:
                 # What was made of an older log may hold requests that were forgotten since.
                 failure = error
                 if (now := self._known.get(scope)) is not None:
-                    self._known[scope] = replace(now, index=None, made_of="", n_bytes=0)
+                    self._known[scope] = replace(now, index=None, made_of=("", ""), n_bytes=0)
                 continue
             if n_bytes > self._max_bytes:
                 logger.warning("past requests take %d bytes, more than there is room for; they are left out", n_bytes)
                 index, n_bytes = base, 0
-            self._n_made += 1
-            index = replace(index, version=f"{base.version}:{self._n_made}")
             if (now := self._known.get(scope)) is not None:
-                self._known[scope] = replace(now, index=index, base=base.version, made_of=made_of, n_bytes=n_bytes)
+                index = replace(index, version=":".join(made_of))
+                self._known[scope] = replace(now, index=index, made_of=made_of, n_bytes=n_bytes)
         if failure is not None:
             raise failure
 
@@ -238,4 +229,6 @@ def _with_past_requests(base: CatalogIndex, learned: Learned) -> tuple[CatalogIn
     past = PastRequests.of(texts)
     lexical = base.lexical.learn(past)
     best = lexical if base.best is base.lexical else base.best.learn(past)
-    return replace(base, lexical=lexical, best=best), best.n_learned_bytes
+    of_vectors = None if isinstance(best, LexicalIndex) else best.learned
+    n_bytes = past.n_bytes + (0 if of_vectors is None else of_vectors.n_bytes)
+    return replace(base, lexical=lexical, best=best), n_bytes

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from agent_utilities.ranking.embedding import Embedder
 from agent_utilities.ranking.examples import EXAMPLES, N_TALK
 from agent_utilities.ranking.trigger_words import TriggerWords
-from agent_utilities.ranking.triggers import TriggerIndex, TriggerVectors, distinct_triggers, request_direction
+from agent_utilities.ranking.triggers import TriggerIndex, TriggerVectors, request_direction
 from agent_utilities.resolution.resolver import has_minilm
 
 TRIGGERS = {
@@ -27,7 +28,7 @@ SAID = ("show the containers that run", "scale it up", "insta story", "is docker
 TRIGGER_VECTORS = np.array([[0.0, 1.0]], dtype=np.float32)
 
 
-def by_hash(texts: tuple[str, ...] | list[str]) -> np.ndarray:
+def by_hash(texts: Sequence[str]) -> np.ndarray:
     """Return vectors that depend on each text alone."""
     vectors = np.array([hashed(text) for text in texts], dtype=np.float32)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -39,7 +40,7 @@ def hashed(text: str) -> np.ndarray:
 
 
 def index_of(triggers: dict[str, tuple[str, ...]]) -> TriggerIndex:
-    return TriggerIndex(triggers, by_hash(distinct_triggers(triggers)), by_hash(EXAMPLES))
+    return TriggerIndex(triggers, by_hash)
 
 
 class TestWords:
@@ -84,7 +85,7 @@ class TestRequestDirection:
         assert request > 0.5 > -0.5 > talk
 
     def test_moves_all_capabilities_alike(self) -> None:
-        vectors = by_hash(distinct_triggers(TRIGGERS))
+        vectors = by_hash([text for name in sorted(TRIGGERS) for text in TRIGGERS[name]])
         sizes = [len(TRIGGERS[name]) for name in sorted(TRIGGERS)]
         one = TriggerVectors.of(vectors, sizes, by_hash(EXAMPLES))
         other = replace(one, direction=np.zeros(16, dtype=np.float32), offset=1.0)
@@ -144,8 +145,7 @@ def test_each_trigger_leads_to_its_own_capability_by_a_real_model() -> None:
     from agent_utilities.ranking.minilm import MiniLM
 
     embedder = Embedder(MiniLM)
-    texts = distinct_triggers(TRIGGERS)
-    index = TriggerIndex(TRIGGERS, embedder.embed(texts, "query"), embedder.embed(EXAMPLES, "query"))
+    index = TriggerIndex(TRIGGERS, partial(embedder.embed, role="query"))
     view = index.view(EVERYTHING)
     for name, owned in TRIGGERS.items():
         for text in owned:

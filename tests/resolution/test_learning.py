@@ -22,9 +22,10 @@ class Log:
     def __init__(self) -> None:
         self.taught: dict[str, Learned] = {}
         self.error: Exception | None = None
-        self.n_told = 0
+        self.n_told = self.n_read = 0
 
     def read(self, scope: str) -> Learned:
+        self.n_read += 1
         if self.error is not None:
             raise self.error
         return self.taught.get(scope, NOTHING_LEARNED)
@@ -46,9 +47,9 @@ async def test_who_asks_first_is_told_nothing_and_who_asks_later_what_was_read()
     log = Log()
     log.taught[""] = Learned("1", {"read_file": 1.0})
     async with learning(log) as kept:
-        assert kept.of("") == NOTHING_LEARNED
+        assert kept.of("").learned == NOTHING_LEARNED
         await kept.settled.wait()
-        assert kept.of("").uses == {"read_file": 1.0}
+        assert kept.of("").learned.uses == {"read_file": 1.0}
         assert log.n_told == 1
 
 
@@ -60,7 +61,7 @@ async def test_a_log_that_grew_is_read_again() -> None:
         log.taught[""] = Learned("2")
         kept.news()
         await kept.settled.wait()
-        assert kept.of("").version == "2"
+        assert kept.of("").learned.version == "2"
 
 
 async def test_nothing_is_told_twice() -> None:
@@ -71,7 +72,7 @@ async def test_nothing_is_told_twice() -> None:
         await kept.settled.wait()
         kept.news()
         await kept.settled.wait()
-        assert (kept.n_readings, log.n_told) == (2, 1)
+        assert (log.n_read, log.n_told) == (2, 1)
 
 
 async def test_one_subject_learns_nothing_of_another() -> None:
@@ -80,16 +81,16 @@ async def test_one_subject_learns_nothing_of_another() -> None:
     async with learning(log) as kept:
         kept.of("anna"), kept.of("bert")
         await kept.settled.wait()
-        assert kept.of("bert").uses == {}
+        assert kept.of("bert").learned.uses == {}
 
 
 async def test_nobody_is_never_read() -> None:
     log = Log()
     log.taught[NOBODY] = Learned("1", {"pay": 9.0})
     async with learning(log) as kept:
-        assert kept.of(NOBODY) == NOTHING_LEARNED
+        assert kept.of(NOBODY).learned == NOTHING_LEARNED
         kept.news()
-        assert (kept.health()["scopes"], kept.n_readings) == (0, 0)
+        assert (kept.health()["scopes"], log.n_read) == (0, 0)
 
 
 async def test_a_log_that_cannot_be_read_leaves_what_was_learned_and_is_told_once(
@@ -105,7 +106,7 @@ async def test_a_log_that_cannot_be_read_leaves_what_was_learned_and_is_told_onc
             for _ in range(3):
                 kept.news()
                 await kept.settled.wait()
-        assert kept.of("").version == "1"
+        assert kept.of("").learned.version == "1"
         assert [record.message for record in caplog.records] == [
             "can't read the usage log (disk I/O error); what was learned before is used on"
         ]
@@ -127,7 +128,7 @@ async def test_what_everybody_did_is_read_before_anybody_asks() -> None:
     running = asyncio.create_task(kept.run())
     await kept.settled.wait()
     running.cancel()
-    assert (kept.of("").version, log.n_told) == ("1", 1)
+    assert (kept.of("").learned.version, log.n_told) == ("1", 1)
 
 
 async def test_a_log_that_takes_long_to_read_is_let_alone_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
