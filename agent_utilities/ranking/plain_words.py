@@ -33,7 +33,8 @@ def plain_matches(query: str, rows: Iterable[Row], limit: int) -> tuple[tuple[st
         first. A tool that has none of the words is left out.
     """
     text = query.strip()[:_N_CHARACTERS]
-    wanted = _words_to_find(text)
+    query_words = words(text)[:_N_QUERY_WORDS]
+    wanted = frozenset(filter(is_content_word, query_words)) or frozenset(query_words)
     found: list[tuple[bool, int, int, str]] = []
     for name, title, description in rows:
         told = f"{title}\n{description[:_N_CHARACTERS]}"
@@ -60,9 +61,3 @@ def bears(text: str, document: ToolDocument) -> bool:
 def _folded(text: str) -> str:
     """Return a text in which each of its `words` stands somewhere."""
     return (text if text.isascii() else unicodedata.normalize("NFKC", text)).casefold()
-
-
-def _words_to_find(query: str) -> frozenset[str]:
-    """Return the words of a query that say something by themselves; all of them where none does."""
-    query_words = words(query)[:_N_QUERY_WORDS]
-    return frozenset(filter(is_content_word, query_words)) or frozenset(query_words)

@@ -83,13 +83,8 @@ class CatalogIndex:
                 words written together. They come first, the better ranked before the others.
         """
         ranked = self._tools(ranking)
-        literal = dict.fromkeys(self.documents[place].name for place in bearing)
-        found = frozenset(tool.name for tool in ranked)
-        tools = (
-            *(tool for tool in ranked if tool.name in literal),
-            *(RankedTool(name) for name in literal if name not in found),
-            *(tool for tool in ranked if tool.name not in literal),
-        )[: max(0, limit)]
+        literal = list(dict.fromkeys(self.documents[place].name for place in bearing))
+        tools = _literal_first(literal, ranked, len(ranked))[: max(0, limit)]
         return Resolution("ranked" if tools else "no_match", tools, "" if literal else ranking.why_none)
 
     def _tools(self, ranking: Ranking) -> list[RankedTool]:
@@ -106,18 +101,23 @@ def combined_answer(
 
     The best of those is named however many tools bear the query. A query that is a tool's name asks for no other.
     """
-    bearing, ranked_names = frozenset(literal), frozenset(tool.name for tool in ranked)
     if any(name.lower() == question.text for name in literal):
         n_claimed = 0
-    tools = (
-        *(tool for tool in ranked if tool.name in bearing),
-        *(RankedTool(name) for name in literal if name not in ranked_names),
-        *(tool for tool in ranked[:n_claimed] if tool.name not in bearing),
-    )
+    tools = _literal_first(literal, ranked, n_claimed)
     shown = tools[: question.limit]
     if n_claimed and ranked[0] not in shown:
         shown = (*shown[:-1], ranked[0])
     return Resolution("fresh" if tools else "no_match", shown, n_left_out=len(tools) - len(shown))
+
+
+def _literal_first(literal: Sequence[str], ranked: Sequence[RankedTool], n_claimed: int) -> tuple[RankedTool, ...]:
+    """Return the literal matches, the better ranked ones first, and after them the others that are claimed."""
+    bearing, ranked_names = frozenset(literal), frozenset(tool.name for tool in ranked)
+    return (
+        *(tool for tool in ranked if tool.name in bearing),
+        *(RankedTool(name) for name in literal if name not in ranked_names),
+        *(tool for tool in ranked[:n_claimed] if tool.name not in bearing),
+    )
 
 
 class CatalogRanker:
