@@ -171,7 +171,9 @@ def given_elsewhere(key: str, channel: Channel) -> tuple[str, str] | None:
     for row in FIELDS:
         if channel not in row.channels and own in (spelled(stem, channel) for stem in row.stems):
             header, query = row.spellings("header")[0], row.spellings("query")[0]
-            hint = f"callers send {header} or ?{query}=; use {spelled(row.instead, channel)} here"
+            there = _BY_STEM.get(row.instead)
+            instead = spelled(row.instead, channel) if there is None else there.spellings(channel)[0]
+            hint = f"callers send {header} or ?{query}=; use {instead} here"
             return f"{row.name} is for callers to give", hint
     return None
 
