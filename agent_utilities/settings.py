@@ -8,8 +8,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_utilities.errors import SettingsError
-from agent_utilities.selection.files import FileSetting
 from agent_utilities.selection.model import Policy
+from agent_utilities.selection.profiles import FileSetting
 
 
 class Settings(BaseModel):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_utilities.errors import SettingsError
-from agent_utilities.selection.files import FileChannel, FileFields, FileSetting, SettingsFiles, read_fields
+from agent_utilities.selection.profiles import FileChannel, FileFields, FileSetting, SettingsFiles, read_fields
 from agent_utilities.settings import Settings, checked, read_settings
 
 FILE = "agent-utilities.toml"

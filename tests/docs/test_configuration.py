@@ -6,7 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from agent_utilities.selection.files import SettingsFiles, read_fields
+from agent_utilities.selection.profiles import SettingsFiles, read_fields
 from agent_utilities.settings import Settings, read_settings
 from agent_utilities.settings_file import _REFUSED
 

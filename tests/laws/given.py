@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from agent_utilities.catalog.model import Catalog, Entry, entry
 from agent_utilities.selection.channels import FIELDS, META_KEY, Field
-from agent_utilities.selection.files import FileChannel, FileFields, SettingsFiles, read_fields
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
+from agent_utilities.selection.profiles import FileChannel, FileFields, SettingsFiles, read_fields
 from tests.resolutions import answer_of
 
 NAMES = [

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from agent_utilities.activation.deferral import AUTO, Active
 from agent_utilities.selection.channels import FIELDS, META_KEY, field_of, is_selection_header, near_miss, spellings
-from agent_utilities.selection.files import read_fields
 from agent_utilities.selection.model import WRITTEN, Channel, NameSet, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
+from agent_utilities.selection.profiles import read_fields
 
 FOREIGN_VARIABLES = [
     "MCP_HOST", "MCP_PORT", "MCP_STRICT", "MCP_CACHE_MB", "MCP_ALLOWED_HOSTS", "MCP_ALLOWED_ORIGINS", "MCP_RANKER",

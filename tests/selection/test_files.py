@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities.errors import SelectionError
-from agent_utilities.selection.files import FileFields, read_fields
 from agent_utilities.selection.model import NOTHING, NameSet
+from agent_utilities.selection.profiles import FileFields, read_fields
 
 NAME = "agent-utilities.toml"
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from agent_utilities.errors import SelectionError
-from agent_utilities.selection.files import FileChannel, FileFields, SettingsFiles, read_fields
 from agent_utilities.selection.merge import Effective, asked_digest, effective, merge
 from agent_utilities.selection.model import NameSet, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
+from agent_utilities.selection.profiles import FileChannel, FileFields, SettingsFiles, read_fields
 
 
 def file(channel: FileChannel = "file", **table: Any) -> FileFields:

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from agent_utilities.activation.deferral import OFF
-from agent_utilities.selection.files import SettingsFiles
 from agent_utilities.selection.merge import Effective, effective, final_off, merge, off_for_no_match
 from agent_utilities.selection.model import NO_NAMES, NOTHING, Selection
 from agent_utilities.selection.parse import read_env
+from agent_utilities.selection.profiles import SettingsFiles
 from agent_utilities.settings import VARIABLES, Settings, read_settings
 from agent_utilities.settings_file import VARIABLE as CONFIG_FILE
 from agent_utilities.settings_file import read_files
