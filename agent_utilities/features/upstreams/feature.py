@@ -87,6 +87,7 @@ class Upstreams(Feature):
             store=self._store,
             logs=gateway_folder("logs", folder),
             on_change=self._renew,
+            before_import=partial(make_session_state, host),
         )
         self.provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
         host.add_provider(self.provider)
@@ -110,7 +111,6 @@ class Upstreams(Feature):
 
         Over stdio it ends with whoever started it.
         """
-        make_session_state(self.host)  # before a thread imports what reaches an upstream
         if self.more_configs():
             await self.bring_about()
         started_s = asyncio.get_running_loop().time() if self._started_s is None else self._started_s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -50,6 +50,7 @@ class Shared:
 
     Args:
         places: for those that are started unasked.
+        before_import: called on the event loop before a thread imports what a start needs.
         importing: held while a thread imports what a start needs, which takes a second: threads that import the same
             packages at once can deadlock.
     """
@@ -58,6 +59,7 @@ class Shared:
     guard: ProcessGuard
     policy: Policy
     places: asyncio.Semaphore
+    before_import: Callable[[], None] = lambda: None
     importing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -123,6 +125,7 @@ class Opener:
     ) -> UpstreamSession:
         """Return a session on which an era is agreed, which the stack ends with its processes."""
         async with self.shared.importing:
+            self.shared.before_import()
             transport = await asyncio.to_thread(self.transport, transport_name)
         try:
             async with asyncio.timeout_at(until_s) as limit, AsyncExitStack() as begun:

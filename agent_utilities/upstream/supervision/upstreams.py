@@ -37,6 +37,7 @@ class Upstreams:
 
     Args:
         logs: the folder where what upstreams write to stderr is kept; None for memory alone.
+        before_import: see `Shared`.
     """
 
     def __init__(
@@ -48,10 +49,11 @@ class Upstreams:
         on_change: Callable[[str], None],
         logs: Path | None = None,
         policy: Policy | None = None,
+        before_import: Callable[[], None] = lambda: None,
     ) -> None:
         self._store, self._on_change, self._logs = store, on_change, logs
         policy = policy or Policy()
-        self._shared = Shared(environ, ProcessGuard(), policy, asyncio.Semaphore(policy.n_starts))
+        self._shared = Shared(environ, ProcessGuard(), policy, asyncio.Semaphore(policy.n_starts), before_import)
         self._start: Start | None = None
         self._exchanging: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._reloading = asyncio.Lock()
