@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -63,3 +65,17 @@ def test_a_traceback_is_cut(logged: tuple[logging.Logger, io.StringIO]) -> None:
 def test_what_is_short_stays_as_it_is(logged: tuple[logging.Logger, io.StringIO]) -> None:
     logged[0].warning("%s of %d", "two", 2)
     assert logged[1].getvalue() == "two of 2\n"
+
+
+@pytest.mark.outside
+def test_input_that_is_ended_gives_what_came_and_then_its_end_though_the_pipe_is_open() -> None:
+    program = "import sys; from agent_utilities.runtime.process_io import EndableStdin; ours = EndableStdin()\n"
+    program += "print(sys.stdin.readline(), end='', flush=True); ours.end(); print(repr(sys.stdin.read()))"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write("one\n")
+        process.stdin.flush()
+        assert process.stdout.read() == "one\n''\n"
+        process.stdin.close()
