@@ -72,14 +72,13 @@ class Stopping:
         """The one that has come."""
         self.end_input: Callable[[], None] | None = None
         """Ends the input of a server over stdio, which it may wait for in a thread: then it ends by that."""
-        self._close_streams, self._is_heeding = close_streams, False
+        self._close_streams = close_streams
         self._requests: dict[asyncio.Task[HandlerResult], _Request] = {}
         self._unfinished: set[asyncio.Task[HandlerResult]] = set()
         self._ending: asyncio.Task[None] | None = None
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        # A handshake is served in the session's own task; and where no signal is heeded, none ends a request.
-        if ctx.request_id is None or ctx.method == "initialize" or not self._is_heeding:
+        if ctx.request_id is None or ctx.method == "initialize":  # which the SDK serves in the session's own task
             return await call_next(ctx)
         if self.begun.is_set():
             raise _error()
@@ -131,7 +130,6 @@ class Stopping:
         for number in before:
             loop.add_signal_handler(number, lambda: None)  # has the signal wake the loop, whichever thread it comes to
             signal.signal(number, heed)
-        self._is_heeding = True
         try:
             yield
         finally:
