@@ -6,9 +6,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from cachetools import LRUCache
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
@@ -29,6 +31,8 @@ logger = logging.getLogger("agent_utilities.ranking")
 RETRY_S = 60.0
 _N_THREADS = 2
 _N_RANKED = 100
+_N_SCOPES = 8
+"""Whose places are remembered: going through a catalog for them takes longer than to rank it."""
 _T = TypeVar("_T")
 
 
@@ -51,13 +55,17 @@ class CatalogIndex:
     lexical: LexicalIndex
     best: LexicalIndex | HybridIndex
     lacks_vectors: bool = False
+    _places: LRUCache[str, tuple[int, ...]] = field(default_factory=lambda: LRUCache(_N_SCOPES), init=False)
 
     def permitted(self, scope: CallerScope | None) -> tuple[int, ...] | None:
         """Return the places of the tools in a scope, in catalog order; None for all."""
         if scope is None:
             return None
-        names = scope.names()
-        return tuple(place for place, tool in enumerate(self.documents) if tool.name in names)
+        if (places := self._places.get(scope.digest)) is None:
+            names = scope.names()
+            places = tuple(place for place, tool in enumerate(self.documents) if tool.name in names)
+            self._places[scope.digest] = places
+        return places
 
     def answer(
         self, question: Question, literal: Sequence[str], ranking: Ranking, cause: str, *, is_temporary: bool = False
@@ -67,11 +75,10 @@ class CatalogIndex:
         why_none = "" if answer.tools else ranking.why_none
         return replace(answer, cause=", ".join(filter(None, (cause, why_none))), is_temporary=is_temporary)
 
-    def bearing(self, question: Question) -> tuple[int, ...]:
-        """Return the places of the tools in scope that bear a query as it stands; processor work, for a thread."""
-        permitted = self.permitted(question.scope)
+    def bearing(self, text: str, permitted: Sequence[int] | None) -> tuple[int, ...]:
+        """Return the places of the permitted tools that bear a query as it stands; processor work, for a thread."""
         places = range(len(self.documents)) if permitted is None else permitted
-        return tuple(place for place in places if bears(question.text, self.documents[place]))
+        return tuple(place for place in places if bears(text, self.documents[place]))
 
     def best_tools(self, limit: int, ranking: Ranking, bearing: Sequence[int]) -> Resolution:
         """Return the best tools, whether or not they are said to answer.
@@ -265,8 +272,9 @@ class CatalogRanker:
         index, ranking, cause, is_temporary = made
         bearing: Sequence[int] = ()
         if not any(ranking.matched):
+            looking = partial(index.bearing, question.text, index.permitted(question.scope))
             try:
-                bearing = await _in(self._threads_for_words, deadline, partial(index.bearing, question))
+                bearing = await _in(self._threads_for_words, deadline, looking)
             except TimeoutError:
                 return None
         answer = index.best_tools(question.limit or 0, ranking, bearing)

@@ -168,7 +168,9 @@ def best(tools: Sequence[ToolDocument], query: str, scope: CallerScope | None) -
     index = CatalogIndex("1", "", tools, lexical, lexical)
     question = Question(query, normalise(query), scope)
     ranking = lexical.rank(query, permitted=index.permitted(scope))
-    return index.best_tools(5, ranking, index.bearing(question) if query.strip() else ())
+    return index.best_tools(
+        5, ranking, index.bearing(question.text, index.permitted(question.scope)) if query.strip() else ()
+    )
 
 
 class TestWaiting:
