@@ -66,6 +66,7 @@ class UsageLog:
         self._waiting: deque[Event] = deque()
         self._bytes = 0
         self._any, self._stopping = asyncio.Event(), asyncio.Event()
+        self._is_given_up = False
         # Most calls of a turn have its words; each takes some 100 µs to look through.
         self._without_secrets = lru_cache(maxsize=128)(without_secrets)
 
@@ -95,6 +96,7 @@ class UsageLog:
             try:
                 await ended(writing, self.end_s)
             finally:
+                self._is_given_up = True
                 writing.cancel()
                 self.n_lost = self.n_recorded - self.n_written  # nobody writes the rest any more
                 self._waiting.clear()
@@ -165,6 +167,8 @@ class UsageLog:
         if self._store.is_due:
             with suppress(UsageError):  # what was to be written is; the next write fails where this is worth telling
                 self._store.prune(_now_ms())
+        if self._is_given_up:  # nobody waits for this thread any more
+            self._close()
 
     def _redacted(self, event: Event) -> Event:
         if isinstance(event, Listed) or not event.request:
