@@ -180,9 +180,9 @@ class TestChanges:
         told: list[frozenset[str]] = []
         provider.on_change(lambda lists: told.append(frozenset(lists)))
         up.snapshot = upstream("up", "t", "u", prompts=(mcp_types.Prompt(name="p"),)).snapshot
-        provider.renew("up")
+        provider.renew()
         up.snapshot = upstream("up", "t", "u", resources=(resource("x://1"),)).snapshot
-        provider.renew("up")
+        provider.renew()
         assert told == [{"tools"}, {"prompts", "resources"}]
 
     def test_that_change_nothing_are_not_told(self) -> None:
@@ -190,7 +190,7 @@ class TestChanges:
         provider = UpstreamProvider([up])
         before = provider.generation
         up.snapshot = upstream("up", "t").snapshot
-        provider.renew("up")
+        provider.renew()
         assert provider.generation == before
 
     async def test_leave_what_did_not_change_the_same_component(self) -> None:
@@ -198,7 +198,7 @@ class TestChanges:
         provider = UpstreamProvider([up])
         kept, _ = await provider.list_tools()
         up.snapshot = upstream("up", "t", "v").snapshot
-        provider.renew("up")
+        provider.renew()
         assert (await provider.list_tools())[0] is kept
 
     async def test_are_listed_at_once_and_told_to_clients(self) -> None:
@@ -214,7 +214,7 @@ class TestChanges:
         async with Client(mcp, mode="legacy", message_handler=heard) as client:
             await client.list_tools()
             up.snapshot = upstream("up", "t", "u").snapshot
-            provider.renew("up")
+            provider.renew()
             async with asyncio.timeout(60):
                 await told.wait()
             assert [each.name for each in await client.list_tools()] == ["up_t", "up_u"]
@@ -224,15 +224,18 @@ class TestChanges:
         provider = UpstreamProvider([up])
         told = asyncio.Event()
         provider.on_change(lambda lists: told.set())
+        taken: list[int] = []
+        provider.on_taken = lambda: taken.append(len(provider.tools()))
         n_turns = 0
         async with provider.lifespan(), asyncio.timeout(60):
             up.snapshot = upstream("up", *(f"t{i}" for i in range(5_000))).snapshot
-            provider.renew("up")
+            provider.renew()
             while not told.is_set():  # its turns are counted
                 await asyncio.sleep(0)
                 n_turns += 1
             assert len(await provider.list_tools()) == 5_000
         assert n_turns > 5
+        assert taken == [5_000]  # not told before they are listed
 
     async def test_of_a_disabled_upstream_are_none(self) -> None:
         assert await names(server(upstream("up", "t", config={"enabled": False}), upstream("on", "t"))) == ["on_t"]

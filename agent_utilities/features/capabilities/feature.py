@@ -17,7 +17,7 @@ from agent_utilities.features.capabilities.events import CapabilityMetrics
 from agent_utilities.features.capabilities.skills import skill_capabilities
 from agent_utilities.features.capabilities.switching import Switching
 from agent_utilities.features.query.feature import Query
-from agent_utilities.features.upstreams.feature import ConfigTaken, UpstreamRenewed, Upstreams
+from agent_utilities.features.upstreams.feature import ConfigTaken, Upstreams, UpstreamsRenewed
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.feature import Feature, OwnTool
@@ -126,7 +126,7 @@ class Capabilities(Feature):
     def notify(self, event: Event) -> None:
         """Take note of upstreams and configurations that changed, and count what is switched."""
         match event:
-            case UpstreamRenewed():
+            case UpstreamsRenewed():
                 self.switching.forget_seen()
             case ConfigTaken():
                 self.switching.offer_anew()

@@ -41,10 +41,8 @@ logger = logging.getLogger("agent_utilities.gateway")
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamRenewed(Event):
-    """An upstream lists something else, or is in another state."""
-
-    name: str
+class UpstreamsRenewed(Event):
+    """What upstreams list was taken anew, and is listed here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +84,15 @@ class Upstreams(Feature):
             environ=with_folder(operator.environ, folder),
             store=self._store,
             logs=gateway_folder("logs", folder),
-            on_change=self._renew,
+            on_change=lambda _: self.provider.renew(),
             before_import=partial(make_session_state, host),
         )
         self.provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
+        self.provider.on_taken = partial(host.notify, UpstreamsRenewed())
         host.add_provider(self.provider)
         unseen = filter(is_unseen, self.upstreams)
         self._late = {each.config.digest for each in unseen if self._store.is_late(each.config)}
         host.add_completion_handler(self.provider.complete)
-
-    def _renew(self, upstream: str) -> None:
-        self.provider.renew(upstream)
-        self.host.notify(UpstreamRenewed(upstream))
 
     async def bring_about(self) -> None:
         """Have the upstreams of the configuration, and those that are wanted beside them, and no others."""

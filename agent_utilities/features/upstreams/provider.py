@@ -153,13 +153,15 @@ class UpstreamProvider(KeptProvider):
         self._union = Union()
         self._renewing: asyncio.Task[None] | None = None
         self._is_outdated = False
+        self.on_taken: Callable[[], None] = lambda: None
+        """Called whenever what upstreams list is taken anew, and listed here."""
         self._take(finish(self._now()))
 
     def _now(self) -> Steps[Union]:
         return union_of(list(self._upstreams), self._union, self._denials, self.waiting)
 
-    def renew(self, upstream: str | None = None) -> None:
-        """Take what the upstreams list now, and tell of what has changed: what `Upstreams` calls as `on_change`.
+    def renew(self) -> None:
+        """Take what the upstreams list now, and tell of what has changed.
 
         Where they list much, it is taken in turns with the event loop, and listed in a moment (law L7).
         """
@@ -196,6 +198,7 @@ class UpstreamProvider(KeptProvider):
         ]
         if changed:
             self.notify_changed("resources" if kind == "templates" else kind for kind in changed)
+        self.on_taken()
 
     def _listed(self, kind: Kind) -> Sequence[Any]:
         return tuple(self._union.by_kind[kind].values())
