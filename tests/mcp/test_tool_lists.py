@@ -80,7 +80,9 @@ async def test_a_definition_that_is_the_same_is_not_made_ready_again(monkeypatch
     await bodies(server, 2)
     server.tool(lambda: "", name="new")
     await bodies(server, 1)
-    assert made == [2, 0, 1]
+    server.tool(lambda: "", name="long", description="x" * 20_000)  # more than is kept of one
+    await bodies(server, 2)
+    assert made == [2, 0, 1, 1, 1]
 
 
 async def test_tools_that_come_among_those_that_are_known_have_their_places() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Iterable
@@ -307,6 +308,8 @@ async def _known(host: AgentServer, kind: ComponentKind) -> tuple[frozenset[str]
 
 _N_KEPT = 512
 """The most tools that are kept as they are on the wire; longer lists than that are made anew."""
+_LONGEST_KEPT = 16 << 10
+"""Characters of JSON of the longest tool that is kept: all together are 8 MiB of it at most."""
 
 GROUPS_KEY = "io.modelcontextprotocol/groups"
 """The key of a tool's `_meta` that holds the names of its groups, a list.
@@ -356,8 +359,9 @@ class ToolLists:
         for definition, on_wire in request.page:
             if on_wire is None:
                 on_wire = next(made)
-                # A copy, since what a definition is made of may be changed in place.
-                self._kept[definition.name, ctx.protocol_version] = definition.model_copy(deep=True), on_wire
+                if len(json.dumps(on_wire)) <= _LONGEST_KEPT:
+                    # A copy, since what a definition is made of may be changed in place.
+                    self._kept[definition.name, ctx.protocol_version] = definition.model_copy(deep=True), on_wire
             result["tools"].append(on_wire)
 
 
