@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import mcp_types
@@ -22,7 +22,6 @@ from fastmcp.server.context import (
     reset_transport,
     set_transport,
 )
-from fastmcp.server.mixins.mcp_operations import _apply_pagination
 from fastmcp.server.providers import Provider
 from fastmcp.server.providers.aggregate import AggregateProvider
 from fastmcp.server.providers.fastmcp_provider import FastMCPProvider, FastMCPProviderTool
@@ -32,12 +31,11 @@ from fastmcp.tools.base import Tool
 from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec, version_sort_key
 from mcp.server.connection import Connection, allowed_log_levels
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.session import ServerSession
 
 from agent_utilities.mcp.kept_provider import KeptProvider
-
-_T = TypeVar("_T")
 
 
 def hold_private_lists(
@@ -83,18 +81,19 @@ def low_level_server(server: FastMCP[Any]) -> Server[Any]:
     return server._mcp_server
 
 
-def page_of(
-    server: Any, items: Sequence[_T], params: mcp_types.PaginatedRequestParams | None
-) -> tuple[list[_T], str | None]:
-    """Return the page of a list that is asked for, and the cursor of the next, by `FastMCP._list_page_size`.
+async def list_tools_result(
+    server: Any, ctx: ServerRequestContext[Any, Any], params: mcp_types.PaginatedRequestParams | None
+) -> mcp_types.ListToolsResult:
+    """Return what FastMCP answers `tools/list` with, `FastMCP._on_list_tools`.
 
-    Why: a handler of ours lists tools, and a list has the pages that the author gave FastMCP.
-    Ends when: FastMCP tells the size, or serves what was served before as it was.
+    Why: what of it was served before is not made ready again, so that a handler of ours stands before FastMCP's.
+    Ends when: the SDK's server tells its handlers, or FastMCP serves what was served before as it was.
 
     Raises:
         MCPError: the cursor is none of ours.
     """
-    return _apply_pagination(items, params.cursor if params is not None else None, server._list_page_size)
+    listed: mcp_types.ListToolsResult = await server._on_list_tools(ctx, params)
+    return listed
 
 
 def is_started(server: FastMCP[Any]) -> bool:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types
 from cachetools import LRUCache
-from fastmcp.server.dependencies import bind_request_context
-from fastmcp.utilities.versions import dedupe_with_versions
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -25,7 +23,7 @@ from agent_utilities.catalog.model import KINDS, ComponentKind
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.answers import may_complete, may_use_task, set_cache
 from agent_utilities.mcp.events import RequestServed
-from agent_utilities.mcp.fastmcp_internals import connection_of, page_of
+from agent_utilities.mcp.fastmcp_internals import connection_of, list_tools_result
 from agent_utilities.mcp.feature import BoundError
 from agent_utilities.mcp.request import Call, Request, RequestBegan, ToolCalled, ToolsListed, request_in_force, serving
 from agent_utilities.mcp.sessions import Client
@@ -336,17 +334,15 @@ class ToolLists:
         self, ctx: ServerRequestContext[Any, Any], params: mcp_types.PaginatedRequestParams | None
     ) -> mcp_types.ListToolsResult:
         """Return the tools of a page that are not kept: the SDK's handler, in place of FastMCP's."""
-        with bind_request_context(ctx):
-            tools = dedupe_with_versions(list(await self._server.list_tools()), lambda tool: tool.name)
-            page, cursor = page_of(self._server, [tool.to_mcp_tool(name=tool.name) for tool in tools], params)
+        result = await list_tools_result(self._server, ctx, params)
         request = request_in_force()
         # Where a client in this process is handed the result itself, what is in it can't be shared.
-        if request is not None and ctx.request is not None and len(page) <= _N_KEPT:
-            for definition in page:
-                before, on_wire = self._kept.get((definition.name, ctx.protocol_version), (None, None))
-                request.page.append((definition, on_wire if before == definition else None))
-            page = [definition for definition, on_wire in request.page if on_wire is None]
-        return mcp_types.ListToolsResult(tools=page, next_cursor=cursor)
+        if request is None or ctx.request is None or len(result.tools) > _N_KEPT:
+            return result
+        for definition in result.tools:
+            before, on_wire = self._kept.get((definition.name, ctx.protocol_version), (None, None))
+            request.page.append((definition, on_wire if before == definition else None))
+        return result.model_copy(update={"tools": [each for each, on_wire in request.page if on_wire is None]})
 
     def complete(self, ctx: ServerRequestContext[Any, Any], result: dict[str, Any], request: Request) -> None:
         """Put the kept tools of a page among the new ones that the SDK made ready, and keep those too."""
