@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.command_line import installed_version
+from agent_utilities.mcp.feature_list import Later
 
 if TYPE_CHECKING:
     from agent_utilities.capabilities.offering import Offer
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.operator.operator_rules import ConfigFiles
 
     Config = GatewayConfig | Mapping[str, Any] | str | Path | Sequence[str | Path]
+
+ACCESS = Later("agent_utilities.features.access.feature:AccessControl", ("auth_tokens", "auth_issuer", "access"))
 
 
 def create_mcp_server(
@@ -49,7 +52,7 @@ def create_mcp_server(
     return AgentServer(name, instructions, environ=environ, features=every, **options)
 
 
-def default_features(graph: ToolGraph | None = None) -> list[Feature]:
+def default_features(graph: ToolGraph | None = None) -> list[Feature | Later]:
     """Return the features of a server, in the order in which they are asked.
 
     What defers tools comes before what answers a query: it may have answered it for a turn.
@@ -64,7 +67,7 @@ def default_features(graph: ToolGraph | None = None) -> list[Feature]:
 
     usage = Usage()
     query = Query(usage, graph)
-    return [usage, ToolSearch(query), query, ContextReport()]
+    return [ACCESS, usage, ToolSearch(query), query, ContextReport()]
 
 
 def create_gateway(
@@ -115,7 +118,7 @@ def gateway_features(
     offer: Offer | None = None,
     started_s: float | None = None,
     graph: ToolGraph | None = None,
-) -> list[Feature]:
+) -> list[Feature | Later]:
     """Return the features of a gateway, in the order in which they are asked.
 
     Capabilities come before what defers tools: what they switch on is not deferred. Graph and index are not made before
@@ -143,11 +146,11 @@ def gateway_features(
         from agent_utilities.features.capabilities.feature import Capabilities
 
         switched = [Capabilities(offer, upstreams, query)]
-    return [usage, upstreams, *switched, ToolSearch(query), query, ContextReport()]
+    return [ACCESS, usage, upstreams, *switched, ToolSearch(query), query, ContextReport()]
 
 
 def gateway_of(
-    features: Iterable[Feature],
+    features: Iterable[Feature | Later],
     name: str,
     instructions: str | None = None,
     *,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from agent_utilities.errors import SettingsError
 from agent_utilities.selection.model import Policy
@@ -101,9 +101,47 @@ class Settings(BaseModel):
     """What a query shows that can't be answered: `all` that is permitted, or `search`: over 50 tools, `tool_search`
     and `call_tool` in place of those that are not pinned. Tool search that is off stays off.
     """
+    auth_tokens: str = ""
+    """Over HTTP: the file of tokens that `agent-utilities token new` keeps; who has one of them gets in."""
+    auth_issuer: str = ""
+    """Over HTTP: the OpenID Connect issuer at which callers log in, such as `https://login.example/realms/team`."""
+    auth_audience: str = ""
+    """Whom the issuer's tokens must be for; this server's own URL where blank."""
+    auth_base_url: str = ""
+    """The server's URL without `/mcp`, as callers reach it; it is never read from a request."""
+    auth_client_id: str = ""
+    """The server's own client at the issuer, where that has no dynamic registration, or tokens are opaque."""
+    auth_client_secret: SecretStr = SecretStr("")
+    """The secret of that client."""
+    auth_scopes: str = ""
+    """Scopes that every token of the issuer must have."""
+    auth_groups: str = "groups"
+    """The claim that holds a caller's groups."""
+    auth_absent: str = ""
+    """Claims that the issuer leaves out of a token where they are empty. Of any other that a rule of access asks for
+    and a token lacks it is not known whether the rule fits, and then no later rule holds.
+    """
+    access: list[dict[str, Any]] = Field(default_factory=list)
+    """In a file, as `[[access]]`: rules that say who may what; the first that fits holds."""
+    audit_file: str = ""
+    """The record of who called what, in JSON lines; none where blank."""
+    audit_mode: Literal["best effort", "required"] = "best effort"
+    """Whether a call whose line can't be written is refused (`required`), or the line is counted as lost."""
+    audit_arguments: str = ""
+    """Tools whose arguments are recorded, such as `git_*`."""
+    audit_max_mb: int = Field(default=64, ge=1, le=65_536)
+    """MiB after which the record goes on in a new file."""
+    audit_days: int = Field(default=90, ge=1, le=3650)
+    """The age in days at which a finished file of the record goes."""
+    quota: dict[str, Any] = Field(default_factory=dict)
+    """In a file, as `[quota]`: how much each person, tool and upstream may be called."""
 
 
 _LISTS = ("allowed_hosts", "allowed_origins")
+_NAMES = ("auth_scopes", "auth_absent", "audit_arguments")
+"""Settings that are lists in a file, and in the environment text with commas between."""
+TABLES = ("auth", "audit")
+"""Tables of a file whose keys are settings: `[auth] issuer` is `auth_issuer`."""
 
 
 def variable(field: str) -> str:
@@ -159,10 +197,10 @@ def _plain(field: str, setting: FileSetting) -> object:
         return _pairs(value, setting.source)
     if isinstance(value, bool) and kind is not bool:
         raise SettingsError(f"{field} can't be read", value, setting.source, "it is neither true nor false")
-    if isinstance(value, list) and field in _LISTS and all(isinstance(item, str) for item in value):
+    if isinstance(value, list) and field in (*_LISTS, *_NAMES) and all(isinstance(item, str) for item in value):
         return ",".join(value)
     if isinstance(value, str):
-        return value.strip() if kind is str else value.strip().lower()
+        return value.strip() if kind in (str, SecretStr) else value.strip().lower()
     return value
 
 

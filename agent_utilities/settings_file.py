@@ -15,7 +15,7 @@ from typing import Any
 
 from agent_utilities.errors import SettingsError
 from agent_utilities.selection.profiles import FileChannel, FileFields, FileSetting, SettingsFiles, read_fields
-from agent_utilities.settings import Settings, checked, read_settings
+from agent_utilities.settings import TABLES, Settings, checked, read_settings
 
 FILE = "agent-utilities.toml"
 """The name of a settings file."""
@@ -26,6 +26,8 @@ MAX_BYTES = 1024 * 1024
 
 _DEEP = re.compile(r"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){16}""")
 """A key of many parts, which the parser takes minutes for where there are thousands."""
+_RULE = re.compile(rb"^[ \t]*\[\[[ \t]*access[ \t]*\]\]", re.MULTILINE)
+"""Where a rule of access begins: tomllib tells no lines."""
 _PASS_ON = f"{VARIABLE}=none reads none"
 
 _ELSEWHERE = "set it in your own file or in the environment"
@@ -34,6 +36,10 @@ _USAGE = ("off", "auto", "counts", "words")
 
 _REFUSED = {
     **dict.fromkeys(("allowed_hosts", "allowed_origins"), "who gets in"),
+    **{name: "who gets in" for name in Settings.model_fields if name.startswith("auth_")},
+    "access": "who may what",
+    **{name: "what is recorded" for name in Settings.model_fields if name.startswith("audit_")},
+    "quota": "how much is called",
     "gateway_folder": "where logins and agreements are kept",
     **dict.fromkeys(("graph_folder", "usage_file"), "where anything is kept"),
     **dict.fromkeys(("capability_folders", "capabilities"), "what may be started"),
@@ -109,7 +115,11 @@ def _content(path: Path) -> bytes | None:
 
 
 def _fields(content: bytes, name: str, channel: FileChannel) -> FileFields:
-    fields = read_fields(_table(content, name), name, channel, Settings.model_fields)
+    table = _table(content, name)
+    lines = [content.count(b"\n", 0, found.start()) + 1 for found in _RULE.finditer(content)]
+    if isinstance(rules := table.get("access"), list) and len(rules) == len(lines):
+        table["access"] = [{**rule, "line": line} for rule, line in zip(rules, lines, strict=True)]
+    fields = read_fields(table, name, channel, Settings.model_fields, TABLES)
     checked(fields.settings)
     return fields
 

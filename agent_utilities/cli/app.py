@@ -22,6 +22,8 @@ COMMANDS = {
     "eval": ("evaluation.run", "Rank the tools that answer requests, and say how well."),
     "capabilities": ("capabilities", "Look after the bundles of servers that a gateway offers."),
     "gateway": ("gateway", "Serve every server of an mcp.json behind one bounded endpoint."),
+    "token": ("token", "Make, list and revoke tokens that let callers in."),
+    "access": ("access", "Try rules of access: who may what, and why."),
     "graph": ("graph", "Look after the graph that queries are resolved on."),
     "usage": ("usage", "Show what was called, what was listed and never called, and searches that found nothing."),
 }

@@ -41,11 +41,11 @@ from agent_utilities.mcp.fastmcp_internals import (
     whole_lifespan,
 )
 from agent_utilities.mcp.feature import Feature, OwnTool
-from agent_utilities.mcp.feature_list import FeatureList
-from agent_utilities.mcp.lifespan import with_background
+from agent_utilities.mcp.feature_list import FeatureList, Later
+from agent_utilities.mcp.lifespan import Job, with_background
 from agent_utilities.mcp.operator_bounds import OperatorBounds
 from agent_utilities.mcp.request import Request, request_in_force
-from agent_utilities.mcp.sessions import Client, Session, Sessions
+from agent_utilities.mcp.sessions import Caller, Client, Session, Sessions
 from agent_utilities.mcp.stopping import Stopping
 from agent_utilities.mcp.surface.components import LISTING
 from agent_utilities.mcp.surface.surface import Surface, verdict_in_force
@@ -53,9 +53,12 @@ from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTr
 from agent_utilities.mcp.tool_origin import ToolOrigin, origin_of
 from agent_utilities.mcp.wire.middleware import WireMiddleware
 from agent_utilities.mcp.wire.parameter_headers import header_schema
+from agent_utilities.mcp.wire.request import Callers
 from agent_utilities.selection.model import Selection
 
 if TYPE_CHECKING:
+    from fastmcp.server.auth import AuthProvider
+
     from agent_utilities.graph.base import ToolGraph
     from agent_utilities.mcp.metrics import Metrics
 
@@ -91,7 +94,7 @@ class AgentServer(FastMCP[Any]):
         *,
         environ: Mapping[str, str] | None = None,
         graph: ToolGraph | None = None,
-        features: Iterable[Feature] | None = None,
+        features: Iterable[Feature | Later] | None = None,
         **options: Any,
     ) -> None:
         if features is None:
@@ -107,8 +110,7 @@ class AgentServer(FastMCP[Any]):
         self.changes = Changes(self)
         self.author_injected_tools: Callable[[], list[Tool]] = list  # until FastMCP is there to tell
         self._visibility = DynamicVisibilityTransform(self.surface, lambda: self.author_injected_tools(), self.own_tool)
-        jobs = [self.changes.run, *(each.run for each in self.features.running())]
-        lifespan = with_background(jobs, options.pop("lifespan", None))
+        lifespan = with_background(self._jobs, options.pop("lifespan", None))
         resolves_references = options.pop("dereference_schemas", True)
         super().__init__(name, instructions, lifespan=lifespan, dereference_schemas=False, **options)
         if resolves_references:
@@ -121,10 +123,11 @@ class AgentServer(FastMCP[Any]):
         if options.get("version") is None:
             sdk.version = NO_VERSION  # FastMCP would give its own.
         self.stopping = Stopping(self.changes.listen.close)
+        self.callers = Callers(self)
         wire = WireMiddleware(self)
         sdk.middleware += [self.stopping, wire]
         sdk.add_request_handler("tools/list", mcp_types.PaginatedRequestParams, wire.tools.new_ones)
-        sdk.get_tool_input_schema = partial(header_schema, self.surface)
+        sdk.get_tool_input_schema = partial(header_schema, self)
         sdk.add_request_handler("subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen)
         for each in self.features:
             each.attach(self)
@@ -152,6 +155,21 @@ class AgentServer(FastMCP[Any]):
 
         run(self, argv)
 
+    def _jobs(self) -> list[Job]:
+        self.features.complete(self)
+        return [self.changes.run, *(each.run for each in self.features.running())]
+
+    # -- who calls ---------------------------------------------------------------------------------------------------
+
+    @property
+    def auth(self) -> AuthProvider | None:
+        """What verifies who calls over HTTP: the author's, or what the operator's settings come to."""
+        return self.author_auth if self.author_auth is not None else self.features.auth()
+
+    @auth.setter
+    def auth(self, value: AuthProvider | None) -> None:
+        self.author_auth = value
+
     # -- requests and features ---------------------------------------------------------------------------------------
 
     async def request(
@@ -162,6 +180,7 @@ class AgentServer(FastMCP[Any]):
         params: Mapping[str, Any] | None = None,
         session: Session | None = None,
         client: Client | None = None,
+        caller: Caller | None = None,
         is_dry: bool = False,
     ) -> Request:
         """Return a request of a caller as all features narrowed and shaped it; one without a method lists tools.
@@ -171,7 +190,7 @@ class AgentServer(FastMCP[Any]):
         """
         lists = method in ("", "tools/list")
         verdict = self.surface.verdict(selection, shapes_lists=lists)
-        request = Request(selection, verdict, method, params or {}, session, client, is_dry=is_dry)
+        request = Request(selection, verdict, method, params or {}, session, client, caller, is_dry=is_dry)
         if (narrowings := await self.features.narrow(request)) is not None:
             verdict = self.surface.verdict(selection, shapes_lists=lists, narrowings=narrowings)
             request = request.under(verdict)
@@ -389,6 +408,7 @@ class AgentServer(FastMCP[Any]):
         from agent_utilities.mcp.routes import http  # over stdio there are no routes
         from agent_utilities.mcp.routes.json_routes import json_routes
 
+        self.features.complete(self)
         given = inspect.signature(super().http_app).bind(*args, **options).arguments
         app = http.application(self, super().http_app, given)
         self.transport = given.get("transport", "http")

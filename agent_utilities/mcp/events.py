@@ -49,3 +49,16 @@ class CatalogListed(Event):
 @dataclass(frozen=True, slots=True)
 class ToolsChanged(Event):
     """The server's tools changed, whoever may use them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChanged(Event):
+    """What is permitted changed while the server runs.
+
+    Args:
+        what: `rules`, `tokens`, `config` or `lock`.
+        told: what of it changed, in words; nothing secret.
+    """
+
+    what: str
+    told: str

@@ -7,6 +7,7 @@ a bound has the request refused; one that fails in anything else is left out, an
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fastmcp.tools.base import Tool
@@ -16,13 +17,15 @@ from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.request import Call, Request
+from agent_utilities.mcp.sessions import Caller
 from agent_utilities.selection.merge import Narrowing
-from agent_utilities.selection.model import Selection
+from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision
 
 if TYPE_CHECKING:
+    from fastmcp.server.auth import AuthProvider
     from prometheus_client import CollectorRegistry
 
     from agent_utilities.mcp.agent_server import AgentServer
@@ -51,6 +54,25 @@ class OwnTool(Tool):
 
 class BoundError(AgentUtilitiesError, RuntimeError):
     """A feature could not tell its bounds, so that the request is refused (law L5)."""
+
+
+class Refusal(AgentUtilitiesError, RuntimeError):
+    """A call that is permitted and not made now; its caller is told why, and what would do."""
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What the operator permits one caller, beside what everybody may.
+
+    Args:
+        bounds: their profiles' fields, on the channels `rule` and `token`.
+        may: their rights to what is no tool: `metrics`, `context`, `page.read`, `page.operate`.
+        rule: the number of the rule that holds, from 1; None where none does.
+    """
+
+    bounds: Selection = NOTHING
+    may: frozenset[str] = frozenset()
+    rule: int | None = None
 
 
 class Feature:
@@ -83,6 +105,21 @@ class Feature:
         Raises:
             InputError: a value that can't be read, or can't hold.
         """
+
+    def auth(self) -> AuthProvider | None:
+        """Return what verifies who calls over HTTP, where the author of the server gave nothing that does.
+
+        Raises:
+            InputError: its settings can't be read, or can't hold.
+        """
+        return None
+
+    def grant(self, caller: Caller) -> Grant | None:
+        """Return what one caller is permitted, beside what everybody is; None where it says nothing of callers.
+
+        Asked at every request over HTTP: it must not wait.
+        """
+        return None
 
     async def run(self) -> None:
         """Work beside the server while it runs, then be cancelled; a failure is logged and the server goes on."""
@@ -117,6 +154,13 @@ class Feature:
         return None
 
     # -- around what is served ---------------------------------------------------------------------------------------
+
+    async def admit(self, request: Request, call: Call) -> None:
+        """Take note that a permitted call is about to be made; each that was admitted is told by `ToolCalled`.
+
+        Raises:
+            Refusal: it is not to be made now. So is a call where this fails otherwise.
+        """
 
     async def before_call(self, request: Request, call: Call) -> Call:
         """Return the call to make: its name and arguments may be others, which are looked up under the bounds."""

@@ -5,26 +5,59 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastmcp.tools.base import Tool
 from opentelemetry import trace
 
 from agent_utilities.catalog.model import ComponentKind, entry
 from agent_utilities.mcp.events import Event
-from agent_utilities.mcp.feature import BoundError, Feature, OwnTool
+from agent_utilities.mcp.feature import BoundError, Feature, Grant, OwnTool, Refusal
 from agent_utilities.mcp.request import Call, Request
+from agent_utilities.mcp.sessions import Caller
+from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.selection.merge import Narrowing, Narrowings
 from agent_utilities.selection.model import Selection
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision
+
+if TYPE_CHECKING:
+    from fastmcp.server.auth import AuthProvider
+
+    from agent_utilities.mcp.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.features")
 _observers_logger = logging.getLogger("agent_utilities.observers")
 
 _T = TypeVar("_T")
 Observer = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class Later:
+    """A feature that is imported only where the operator's settings want it.
+
+    Args:
+        place: its class, such as `agent_utilities.features.audit.feature:Audit`.
+        settings: those of which one that is set wants it.
+        more: what it is made of.
+    """
+
+    place: str
+    settings: tuple[str, ...]
+    more: tuple[Any, ...] = ()
+
+    def is_on(self, operator: Operator) -> bool:
+        """Return whether the operator's settings want it."""
+        return any(getattr(operator.settings, name) for name in self.settings)
+
+    def made(self) -> Feature:
+        """Return the feature."""
+        feature: Feature = resolve_name(self.place)(*self.more)
+        return feature
 
 
 class FeatureList:
@@ -34,16 +67,35 @@ class FeatureList:
         features: in the order in which they are asked.
     """
 
-    def __init__(self, features: Iterable[Feature]) -> None:
+    def __init__(self, features: Iterable[Feature | Later]) -> None:
+        self._given: tuple[Feature | Later, ...] = tuple(features)
+        self._is_complete = False
+        self._others: list[tuple[Observer, tuple[type[Event], ...]]] = []
+        self._take(each for each in self._given if isinstance(each, Feature))
+
+    def complete(self, host: AgentServer) -> None:
+        """Import the features that were left for later and are wanted, and attach them; once.
+
+        Raises:
+            InputError: the operator's settings can't be read.
+        """
+        if self._is_complete:
+            return
+        before, operator = self._features, host.surface.operator
+        wanted = [each for each in self._given if isinstance(each, Feature) or each.is_on(operator)]
+        self._is_complete = True
+        self._take(each if isinstance(each, Feature) else each.made() for each in wanted)
+        for each in self._features:
+            if each not in before:
+                each.attach(host)
+
+    def _take(self, features: Iterable[Feature]) -> None:
         self._features = tuple(features)
         methods = [name for name in vars(Feature) if not name.startswith("_") and callable(getattr(Feature, name))]
         self._with: dict[str, tuple[Any, ...]] = {
             name: tuple(each for each in self._features if getattr(type(each), name) is not getattr(Feature, name))
             for name in methods
         }
-        self._observers: list[tuple[Observer, tuple[type[Event], ...]]] = [
-            (each.notify, each.hears) for each in self._with["notify"]
-        ]
         self._listening: dict[type[Event], tuple[Observer, ...]] = {}
 
     def __iter__(self) -> Iterator[Feature]:
@@ -57,7 +109,7 @@ class FeatureList:
 
     def observe(self, observer: Observer, *kinds: type[Event]) -> None:
         """Tell somebody else of events too, of some kinds or of all."""
-        self._observers.append((observer, kinds or (Event,)))
+        self._others.append((observer, kinds or (Event,)))
         self._listening.clear()
 
     def notify(self, event: Event) -> None:
@@ -66,13 +118,52 @@ class FeatureList:
         if (listening := self._listening.get(kind)) is None:
             logs = [kind.log] if kind.log is not Event.log else []
             spans = [_add_to_span] if kind.span_event is not Event.span_event else []
-            heard = [observer for observer, kinds in self._observers if issubclass(kind, kinds)]
+            observers = [*((each.notify, each.hears) for each in self._with["notify"]), *self._others]
+            heard = [observer for observer, kinds in observers if issubclass(kind, kinds)]
             listening = self._listening[kind] = (*logs, *spans, *heard)
         for observer in listening:
             try:
                 observer(event)
             except Exception:
                 _observers_logger.exception("an observer failed; the request goes on without it")
+
+    # -- who calls: who fails has the request refused ------------------------------------------------------------------
+
+    def auth(self) -> AuthProvider | None:
+        """Return what verifies who calls over HTTP; None where no feature does."""
+        return next((auth for each in self._with["auth"] if (auth := each.auth()) is not None), None)
+
+    def grant(self, caller: Caller) -> Grant | None:
+        """Return what a caller is permitted beside what everybody is; None where no feature says anything of callers.
+
+        Raises:
+            BoundError: a feature could not tell.
+        """
+        found: list[Grant] = []
+        for each in self._with["grant"]:
+            try:
+                if (given := _of_kind(Grant | None, each.grant(caller))) is not None:
+                    found.append(replace(given, bounds=given.bounds.granted))
+            except Exception as error:
+                raise _refused(each, error) from error
+        if len(found) > 1:
+            raise BoundError("more than one feature says what a caller may, so nothing is permitted")
+        return found[0] if found else None
+
+    async def admit(self, request: Request, call: Call) -> None:
+        """Have features take note of a call before it is made.
+
+        Raises:
+            Refusal: it is not to be made now, or a feature could not tell.
+        """
+        for each in self._with["admit"]:
+            try:
+                await each.admit(request, call)
+            except Refusal:
+                raise
+            except Exception as error:
+                logger.exception("%s could not tell whether a call may be made, so it is not", _name(each))
+                raise Refusal(f"{_name(each)} could not tell whether this call may be made; try again later") from error
 
     # -- bounds: who fails has the request refused -------------------------------------------------------------------
 

@@ -15,21 +15,22 @@ Job = Callable[[], Awaitable[None]]
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 
 
-def with_background(jobs: Sequence[Job], lifespan: Lifespan | None) -> Lifespan:
+def with_background(jobs: Callable[[], Sequence[Job]], lifespan: Lifespan | None) -> Lifespan:
     """Return a lifespan that runs jobs beside the author's own lifespan, whose result it keeps.
 
     The group is asyncio's: FastMCP tears lifespans down under a shield of its own, which anyio's groups, whose scopes
     must nest, can't straddle.
 
     Args:
-        jobs: run until the server stops, then cancelled; a failure is logged and does not stop the server.
+        jobs: returns what to run, when the lifespan is entered: until the server stops, then each is cancelled; a
+            failure is logged and does not stop the server.
         lifespan: the author's lifespan, or None.
     """
 
     @asynccontextmanager
     async def combined(server: Any) -> AsyncIterator[Any]:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(guarded(job())) for job in jobs]
+            tasks = [group.create_task(guarded(job())) for job in jobs()]
             try:
                 async with lifespan(server) if lifespan else nullcontext({}) as result:
                     yield result

@@ -12,7 +12,7 @@ from typing import Any
 import mcp_types
 
 from agent_utilities.mcp.events import Event
-from agent_utilities.mcp.sessions import Client, Session
+from agent_utilities.mcp.sessions import Caller, Client, Session
 from agent_utilities.mcp.surface.surface import UnderVerdict, Verdict
 from agent_utilities.selection.model import Selection
 from agent_utilities.visibility.curation import Preferences
@@ -34,6 +34,7 @@ class Request:
         params: the request's, as they came.
         session: what outlasts it; None where each request stands alone.
         client: how its client is told of changes; None where it is not to be told.
+        caller: who sent it; None where its transport tells of nobody, such as stdio.
         values: by a feature's name, what it decided of the request: nobody else's to read.
         is_dry: whether it is only to be told what would be; nothing is to be kept, started or counted for it.
         page: the tools that it lists, each with what it is on the wire where that is known.
@@ -45,6 +46,7 @@ class Request:
     params: Mapping[str, Any] = field(default_factory=dict)
     session: Session | None = None
     client: Client | None = None
+    caller: Caller | None = None
     values: dict[str, Any] = field(default_factory=dict)
     is_dry: bool = False
     page: list[tuple[mcp_types.Tool, dict[str, Any] | None]] = field(default_factory=list)

@@ -145,6 +145,7 @@ def _serve(server: AgentServer, options: Options) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _ = server.surface.operator.selection, server.surface.operator.settings
     server.transport = "http" if options.transport == "streamable-http" else options.transport
+    server.features.complete(server)
     for feature in server.features:
         feature.check()
     calm_collector()

@@ -1,4 +1,4 @@
-"""Sessions of the handshake era: what features keep of each, whose it is, and how its client is told of changes.
+"""Who calls; and sessions of the handshake era: what features keep of each, and how its client is told of changes.
 
 What is kept is one plain value a feature, changed by pure steps: a step is applied to what there is at that moment, and
 again where another request of the session was faster.
@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, TypeVar
 
 import mcp_types
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
+from mcp.server.auth.provider import AccessToken
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -31,6 +33,54 @@ _STATE = "agent-utilities/session"
 """Where a connection's state has its session."""
 
 _V = TypeVar("_V")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sent a request over HTTP, as their verified token says it: nothing else says so (law L3).
+
+    Args:
+        issuer: who vouches for them; empty where nobody does.
+        subject: who they are there; empty where the token is nobody's in particular.
+        client: the client that the token was issued to.
+        claims: the token's, under the names of JWT.
+        token: the token itself, to be compared and never told.
+    """
+
+    issuer: str = ""
+    subject: str = ""
+    client: str = ""
+    claims: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    token: str = field(default="", repr=False)
+
+    @property
+    def person(self) -> tuple[str, str]:
+        """What quotas, logins and the record go by: one issuer's subject is not another's."""
+        return self.issuer, self.subject
+
+
+NOBODY = Caller()
+"""Who sends a request over HTTP without a token."""
+
+
+def caller_of(request: object) -> Caller | None:
+    """Return who sent an HTTP request; None where there was none, as over stdio: whoever runs the process calls."""
+    if not isinstance(request, HttpRequest):
+        return None
+    user = request.scope.get("user")
+    return of_token(user.access_token) if isinstance(user, AuthenticatedUser) else NOBODY
+
+
+def of_token(token: AccessToken) -> Caller:
+    """Return who a verified token says that they are."""
+    claims = dict(getattr(token, "claims", None) or {})
+    # A wrapping provider calls the client by a name of its own.
+    client = claims.get("azp") or claims.get("client_id") or getattr(token, "original_client_id", None)
+    claims.setdefault("sub", token.subject)
+    if "scope" not in claims and "scp" not in claims and token.scopes:
+        claims["scope"] = token.scopes
+    issuer, subject = claims.get("iss") or "", claims.get("sub") or ""
+    return Caller(str(issuer), str(subject), str(client or token.client_id), claims, token.token)
 
 
 class SessionStore:
@@ -161,10 +211,18 @@ class Sessions:
                 connection.exit_stack.callback(self._by_header.pop, key, None)
         return session
 
-    def named_by(self, request: HttpRequest) -> Session | None:
-        """Return the live session that another HTTP request names; None where it is not, or is another caller's."""
-        session_id = request.headers.get(_HEADER)
-        return None if session_id is None else self._by_header.get((session_id, _owner(request)))
+    def named_by(self, request: HttpRequest, *, of_anyone: bool = False) -> Session | None:
+        """Return the live session that another HTTP request names; None where it is not, or is another caller's.
+
+        Args:
+            request: the request.
+            of_anyone: whether its sender may ask for sessions of others.
+        """
+        if (session_id := request.headers.get(_HEADER)) is None:
+            return None
+        if of_anyone:
+            return next((session for (named, _), session in self._by_header.items() if named == session_id), None)
+        return self._by_header.get((session_id, _owner(request)))
 
     def _end(self, session: Session) -> None:
         session.is_over = True

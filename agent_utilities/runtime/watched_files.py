@@ -26,12 +26,13 @@ async def touched(files: Sequence[Path]) -> AsyncIterator[None]:
     # It wakes on a timeout too: for an edit just before it watched, and for file systems that tell nobody.
     waking = awatch(*folders, recursive=False, step=_SETTLED_MS, rust_timeout=_LOOK_AGAIN_MS, yield_on_timeout=True)
     async for _ in waking:
-        if (stamps := await in_daemon_thread(partial(_stamps, files))) != seen:
-            seen = stamps
+        if (now := await in_daemon_thread(partial(stamps, files))) != seen:
+            seen = now
             yield
 
 
-def _stamps(files: Sequence[Path]) -> list[tuple[int, int, int] | None]:
+def stamps(files: Sequence[Path]) -> list[tuple[int, int, int] | None]:
+    """Return what differs when one of some files was written, exchanged, made or removed."""
     return [_stamp(file) for file in files]
 
 

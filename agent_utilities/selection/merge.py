@@ -12,6 +12,7 @@ from typing import Any, get_args
 from agent_utilities.activation.active_text import united
 from agent_utilities.activation.deferral import OFF, Active, Threshold
 from agent_utilities.selection.model import (
+    ACCESS_CHANNELS,
     CHANNELS,
     NO_NAMES,
     NOTHING,
@@ -173,8 +174,9 @@ def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
 
     Denies and read-only add up over all channels (law L2). Allow-lists: within a side the higher rank replaces
     the lower, and those of one rank all hold; across the trust boundary both sides' lists hold, so a caller only
-    narrows (law L3). Under `override` the highest rank's allow-lists hold alone. Preferences follow plain order in
-    either policy, but that pins add up and the operator's `tool_search=off` is final.
+    narrows (law L3), and so do those of a rule of access and of a token, each. Under `override` the highest rank's
+    allow-lists hold alone. Preferences follow plain order in either policy, but that pins add up and the operator's
+    `tool_search=off` is final.
     """
     given = dict(selection.slots)
 
@@ -186,8 +188,8 @@ def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
 
     def allowed(field: FieldName) -> tuple[Setting, ...]:
         if policy == "override":
-            return highest(field, (*OPERATOR_RANKS, *CALLER_RANKS))
-        return highest(field, OPERATOR_RANKS) + highest(field, CALLER_RANKS)
+            return highest(field, (*OPERATOR_RANKS, *CALLER_RANKS)) + every(field, ACCESS_CHANNELS)
+        return highest(field, OPERATOR_RANKS) + every(field, ACCESS_CHANNELS) + highest(field, CALLER_RANKS)
 
     def last(field: FieldName) -> Setting | None:
         return settings[-1] if (settings := every(field)) else None
@@ -198,7 +200,8 @@ def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
         return next((setting for setting in kills if setting.value == OFF), None) or last(field)
 
     brought = last("capabilities")
-    flags = (*highest("read_only", OPERATOR_RANKS), *highest("read_only", CALLER_RANKS))
+    given_flags = highest("read_only", OPERATOR_RANKS), every("read_only", ACCESS_CHANNELS)
+    flags = (*given_flags[0], *given_flags[1], *highest("read_only", CALLER_RANKS))
     return Effective(
         allow_tools=allowed("allow_tools"),
         allow_tags=allowed("allow_tags"),
@@ -269,7 +272,7 @@ def asked_digest(caller: Selection) -> str:
     The operator's settings take no part: one that both sides give must read like one that only the caller gives.
     Origins do not count, so that a header and a query parameter of one value are equal.
     """
-    own = effective(caller)
+    own = effective(caller.asked)
     asked: tuple[object, ...] = (own.bounds_digest, own.query_text, own.top_k_value)
     if own.pins or own.searching:  # one that asks for nothing of tool search reads as it did before there was any
         asked += (own.pinned.spelled(), sorted(own.search_values.items()))

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 from agent_utilities.activation.deferral import Active, Threshold
 
-Channel = Literal["file", "project", "env", "cli", "profile", "project_profile", "query", "header", "meta"]
+Channel = Literal[
+    "file", "project", "env", "cli", "rule", "token", "profile", "project_profile", "query", "header", "meta"
+]
 Side = Literal["operator", "caller", "profile"]
 """Whose a setting is; `profile`: the operator wrote it, and it holds for a caller who names the profile it is in."""
 Policy = Literal["narrow", "override"]
@@ -21,8 +23,10 @@ BoundName = Literal["allow_tools", "deny_tools", "allow_tags", "deny_tags", "rea
 FieldName = BoundName | SearchFieldName | Literal["query", "top_k", "pins", "profile"]
 
 OPERATOR_CHANNELS: tuple[Channel, ...] = ("file", "project", "env", "cli")
+ACCESS_CHANNELS: tuple[Channel, ...] = ("rule", "token")
+"""What the operator permits one caller: by the rule of access that they fit, and by their token."""
 CALLER_CHANNELS: tuple[Channel, ...] = ("profile", "project_profile", "query", "header", "meta")
-CHANNELS: tuple[Channel, ...] = (*OPERATOR_CHANNELS, *CALLER_CHANNELS)
+CHANNELS: tuple[Channel, ...] = (*OPERATOR_CHANNELS, *ACCESS_CHANNELS, *CALLER_CHANNELS)
 """Lowest first; which of them hold together is told by the ranks in `selection/merge.py`."""
 WRITTEN: tuple[Channel, ...] = (*OPERATOR_CHANNELS, "query", "header", "meta")
 """Those that somebody writes in."""
@@ -30,7 +34,7 @@ WRITTEN: tuple[Channel, ...] = (*OPERATOR_CHANNELS, "query", "header", "meta")
 
 def side_of(channel: Channel) -> Side:
     """Return whose settings a channel has."""
-    return "operator" if channel in OPERATOR_CHANNELS else "caller"
+    return "caller" if channel in CALLER_CHANNELS else "operator"
 
 
 def fold(name: str) -> str:
@@ -151,6 +155,20 @@ class Selection(HashedOnce):
     def get(self, field: FieldName, channel: Channel) -> Setting | None:
         """Return the setting of a field in a channel, or None where that channel leaves it unset."""
         return next((setting for slot, setting in self.slots if slot == (field, channel)), None)
+
+    @property
+    def granted(self) -> Selection:
+        """What the operator permits this one caller, beside what they permit everybody."""
+        return self._of(lambda channel: channel in ACCESS_CHANNELS)
+
+    @property
+    def asked(self) -> Selection:
+        """The rest: what somebody asked for."""
+        return self._of(lambda channel: channel not in ACCESS_CHANNELS)
+
+    def _of(self, is_of: Callable[[Channel], bool]) -> Selection:
+        slots = tuple(entry for entry in self.slots if is_of(entry[0][1]))
+        return self if len(slots) == len(self.slots) else Selection(slots) if slots else NOTHING
 
     def gives(self, field: FieldName) -> bool:
         """Whether any channel gives a field."""

@@ -14,6 +14,7 @@ from agent_utilities.selection.model import (
     NOTHING,
     OPERATOR_CHANNELS,
     Channel,
+    NameSet,
     Selection,
     Setting,
     Side,
@@ -29,6 +30,8 @@ PROFILES = "profiles"
 """The key of the table of profiles."""
 NO_PROFILE = "none"
 """The name that stands for no profile."""
+EVERYTHING = "all"
+"""What a rule of access names where it takes nothing away."""
 
 _STEMS = sorted(stem for row in FIELDS if "file" in row.channels for stem in row.stems)
 
@@ -60,8 +63,17 @@ class FileFields:
     settings: Mapping[str, FileSetting] = field(default_factory=dict)
 
 
-def read_fields(table: Mapping[str, Any], name: str, channel: FileChannel, settings: Collection[str]) -> FileFields:
+def read_fields(
+    table: Mapping[str, Any], name: str, channel: FileChannel, settings: Collection[str], tables: Collection[str] = ()
+) -> FileFields:
     """Return what a file says; nothing in it is passed over, for all of it is ours.
+
+    Args:
+        table: the file's content.
+        name: the file, as people read it.
+        channel: whose it is.
+        settings: the names of settings that are no selection fields.
+        tables: the tables whose keys are settings, after the table's name and a `_`.
 
     Raises:
         SelectionError: a key is unknown, or a value can't be read.
@@ -69,7 +81,7 @@ def read_fields(table: Mapping[str, Any], name: str, channel: FileChannel, setti
     place = f"file {name}: "
     profiles: dict[str, Selection] = {}
     others: dict[str, FileSetting] = {}
-    for key, value in table.items():
+    for key, value in _flat(table, tables, place):
         plain = key.lower().replace("-", "_")
         if field_of(key, channel) is not None:
             continue
@@ -82,6 +94,16 @@ def read_fields(table: Mapping[str, Any], name: str, channel: FileChannel, setti
         elif not isinstance(value, str) or value.strip():
             others[plain] = FileSetting(value, f"{place}{key}")
     return FileFields(name, channel, _selection(table, channel, place), profiles, others)
+
+
+def _flat(table: Mapping[str, Any], tables: Collection[str], place: str) -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if key not in tables:
+            yield key, value
+        elif isinstance(value, Mapping):
+            yield from ((f"{key}_{inner}", each) for inner, each in value.items())
+        else:
+            raise SelectionError("not a table", value, f"{place}{key}", f"write it as [{key}] with its keys below")
 
 
 def _profiles(given: object, channel: FileChannel, place: str) -> Iterator[tuple[str, Selection]]:
@@ -195,6 +217,32 @@ class SettingsFiles:
     @property
     def _known(self) -> frozenset[str]:
         return frozenset((NO_PROFILE, *(name for file in self.files for name in file.profiles)))
+
+    def for_access(self, name: str, channel: Channel, origin: str) -> Selection:
+        """Return what a profile permits to whom a rule of access or a token gives it.
+
+        Args:
+            name: the profile; `all` takes nothing away, and `none`, like a name that no profile has, everything.
+            channel: `rule` or `token`.
+            origin: what gives it, as people read it.
+        """
+        folded = fold(name)
+        if folded == EVERYTHING:
+            return NOTHING
+        held = [file.profiles[folded] for file in self.files if file.channel == "file" and folded in file.profiles]
+        if not held:
+            everything = Setting(NameSet(everything=True), (origin,))
+            return Selection(((("deny_tools", channel), everything),))
+        return Selection(
+            tuple(
+                ((field, channel), replace(setting, origins=(f"{origin}: {', '.join(setting.origins)}",)))
+                for (field, _), setting in held[0].slots
+            )
+        )
+
+    def has(self, name: str) -> bool:
+        """Return whether the user's file has a profile of a name."""
+        return any(file.channel == "file" and fold(name) in file.profiles for file in self.files)
 
     def _denies(self, names: Iterable[str]) -> list[Selection]:
         wanted = frozenset(names)

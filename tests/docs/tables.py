@@ -8,6 +8,8 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from agent_utilities.selection.channels import FIELDS, Field
 from agent_utilities.selection.merge import SEARCHING
 from agent_utilities.settings import Settings, variable
@@ -44,7 +46,7 @@ def settings() -> str:
     does = _docstrings(Settings)
     for name, field in Settings.model_fields.items():
         default = field.get_default(call_default_factory=True)
-        default = "" if default == {} else default
+        default = "" if default in ({}, []) or isinstance(default, SecretStr) else default
         rows.append(f"| `{variable(name)}` | `{default}` | {does[name]} |")
     return "\n".join(rows)
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from agent_utilities import AgentServer, Feature, Narrowing, Request, create_mcp_server
 from agent_utilities.catalog.model import Catalog, entry
-from agent_utilities.mcp.feature import BoundError, OwnTool
+from agent_utilities.mcp.feature import BoundError, Grant, OwnTool
 from agent_utilities.mcp.request import Call
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NameSet, Selection
+from agent_utilities.selection.model import NameSet, Selection, Setting
 from agent_utilities.visibility.curation import Preferences
 from tests.laws.given import Spelled, plain_permitted
 from tests.mcp.in_process import web_of
@@ -63,6 +63,15 @@ def fail(*_: object) -> Any:
 TRICKS: dict[str, tuple[Any, ...]] = {
     "bounds_for": (None, Narrowing("open", allow_tools=frozenset("*")), Opening("open"), "everything", fail),
     "narrow": (None, Narrowing("rm", deny_tools=frozenset(["ls"])), Opening("open"), Selection(), fail),
+    "grant": (
+        None,
+        Grant(
+            Selection(((("allow_tools", "cli"), Setting(NameSet(everything=True), ("opened",))),)), frozenset(["all"])
+        ),
+        "everything",
+        fail,
+    ),
+    "admit": (None, fail),
     "prefer": (
         Preferences(pins=ALL),
         Preferences("all", answer_of("fresh", NAMES), 99, ALL),
@@ -98,7 +107,7 @@ TRICKS: dict[str, tuple[Any, ...]] = {
 }
 """What each method may answer, or do."""
 WAITED_FOR = {"narrow", "prefer", "tools_at_head", "tool", "before_call", "after_call", "after", "done", "summary"}
-WAITED_FOR |= {"instructions", "wait_for_first"}
+WAITED_FOR |= {"instructions", "wait_for_first", "admit"}
 
 
 class Hostile(Feature):
@@ -162,6 +171,10 @@ def fails_for(given: Mapping[str, int], method: str) -> bool:
     return given.get(method, 0) >= 2
 
 
+def is_refused(given: Mapping[str, int]) -> bool:
+    return fails_for(given, "narrow") or fails_for(given, "grant")
+
+
 class TestAHostileFeature:
     @pytest.mark.anyio
     @settings(max_examples=settings().max_examples // 6)
@@ -189,15 +202,15 @@ class TestAHostileFeature:
         async with web_of(server) as web:
             await post(web, "tools/list", {}, {})  # what is held on to is of a caller who left nothing out
             answer = await post(web, "tools/list", {}, caller)
-            if fails_for(given, "narrow"):
+            if is_refused(given):
                 assert "error" in answer, given
             else:
                 self.check_list(answer["result"], permitted, given)
             for name in (*NAMES, "nonesuch"):
                 await post(web, "tools/call", {"name": name, "arguments": {}}, caller)
         assert set(ran) <= permitted, given
-        assert not (fails_for(given, "narrow") and ran), given
-        if not {"bounds_for", "narrow", "before_call", "tool"} & set(given):
+        assert not (is_refused(given) and ran), given
+        if not {"bounds_for", "narrow", "grant", "admit", "before_call", "tool"} & set(given):
             assert set(ran) == permitted, given
 
     @staticmethod
@@ -210,7 +223,7 @@ class TestAHostileFeature:
         assert told["revision"] != "hostile", given
         if given.get("prefer") == len(TRICKS["prefer"]) - 1:
             assert told["left_out_features"] == ["hostile"]
-        if not {"bounds_for", "narrow", "prefer"} & set(given):
+        if not {"bounds_for", "narrow", "grant", "prefer"} & set(given):
             assert {name for name, text in listed if text == "real"} == permitted, given
 
 
@@ -221,6 +234,6 @@ async def post(web: Any, method: str, params: dict[str, Any], headers: dict[str,
 
 
 def test_every_method_is_tried() -> None:
-    untried = {"attach", "check", "run", "register_metrics", "routes", "know_everything", "report"}
+    untried = {"auth", "attach", "check", "run", "register_metrics", "routes", "know_everything", "report"}
     methods = {name for name, value in vars(Feature).items() if callable(value) and not name.startswith("_")}
     assert methods == {*TRICKS, *untried}

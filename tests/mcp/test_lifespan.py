@@ -29,7 +29,7 @@ async def test_a_job_that_raises_is_logged_and_stops_neither_the_server_nor_othe
         await go_on.wait()
         others_work.set()
 
-    async with with_background([fail, work], None)(None):
+    async with with_background(lambda: [fail, work], None)(None):
         await until(lambda: caplog.records, "logged")
         go_on.set()
         await others_work.wait()
@@ -49,7 +49,7 @@ async def test_jobs_are_cancelled_when_the_server_stops():
         finally:
             ended.append("job")
 
-    async with with_background([work], None)(None):
+    async with with_background(lambda: [work], None)(None):
         await running.wait()
     assert ended == ["job"]
 
@@ -71,7 +71,7 @@ async def test_jobs_run_while_the_authors_own_lifespan_does_and_its_result_is_ke
         finally:
             order.append("job ended")
 
-    async with with_background([work], own)("s") as result:
+    async with with_background(lambda: [work], own)("s") as result:
         await running.wait()
         assert result == {"server": "s"}
     assert order == ["entered", "left", "job ended"]

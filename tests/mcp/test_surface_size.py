@@ -49,7 +49,8 @@ def add_tools(server, n: int, description: str = "Does it.") -> None:
 
 async def warnings_of(server) -> list[str]:
     async with web_of(server) as web:
-        return (await web.get("/ready")).json().get("warnings", [])
+        told = await web.get("/ready", headers={"authorization": "Bearer known"})
+        return told.json().get("warnings", [])
 
 
 async def told_at_start(server, capsys, **options) -> str:
@@ -114,7 +115,9 @@ class TestReady:
         ]
 
     async def test_says_the_same_however_much_is_denied(self):
-        denying = crowded(90, environ={"MCP_DISABLED_TAGS": "files"}, auth=StaticTokenVerifier({}))
+        denying = crowded(
+            90, environ={"MCP_DISABLED_TAGS": "files"}, auth=StaticTokenVerifier({"known": {"client_id": "monitor"}})
+        )
         assert await warnings_of(denying) == await warnings_of(crowded(60))
 
     @every("options", [[], [("--tool-search", "on")]])

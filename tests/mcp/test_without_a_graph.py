@@ -39,7 +39,7 @@ async def test_the_first_query_after_the_start_is_answered(tmp_path: Path) -> No
         found = await answer(client, "a kite by the sea", "user")
         assert names(found) == ["shared_kite"]
         assert told(found) == ("ranked", "graph unreachable")
-        ready = (await client.get("/ready")).json()
+        ready = (await client.get("/ready", headers={"authorization": "Bearer user"})).json()
         assert (ready["graph"]["status"], ready["graph"]["cause"]) == ("unavailable", "unreachable")
         assert ready["ranker"]["status"] == "ready"
 

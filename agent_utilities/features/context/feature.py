@@ -15,8 +15,8 @@ from starlette.routing import BaseRoute
 from agent_utilities.features.tool_search.feature import n_evicted
 from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.request import Request, serving
+from agent_utilities.mcp.sessions import caller_of
 from agent_utilities.mcp.tool_origin import origin_of
-from agent_utilities.mcp.wire.request import selection_of
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.visibility.decision import Decision, sections_of
 
@@ -41,16 +41,21 @@ class ContextReport(Feature):
         """Answer with the report.
 
         With the header `Mcp-Session-Id` of a live session of the same caller, it is of what that session's next list
-        would have; the session stays as it is. Another's session reads like one that never was.
+        would have; the session stays as it is. Another's session reads like one that never was, but to who has the
+        right `context`.
         """
         from agent_utilities.catalog.context import context_report  # for whoever asks for it
         from agent_utilities.catalog.tokens import for_models
 
-        session = self.host.sessions.named_by(request)
-        selection = selection_of(request)
+        reads_all = self.host.callers.may(request, "context", otherwise=False)
+        session = self.host.sessions.named_by(request, of_anyone=reads_all)
+        selection = self.host.callers.selection_of(request)
         await self.host.features.wait_for_first(selection, "tool")
         asked = await self.host.request(
-            selection, session=session.as_it_stands() if session is not None else None, is_dry=session is not None
+            selection,
+            session=session.as_it_stands() if session is not None else None,
+            caller=caller_of(request),
+            is_dry=session is not None,
         )
         tools, decision = await self._section_tools(asked)
         as_greeted = asked.under(replace(asked.verdict, shapes_lists=False))

@@ -10,6 +10,7 @@ from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING
 
 from fastmcp.prompts.base import Prompt
+from fastmcp.server.dependencies import get_access_token
 from fastmcp.tools.base import Tool
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import (
@@ -26,10 +27,10 @@ from agent_utilities.mcp.answers import may_read
 from agent_utilities.mcp.changes.watching import Watch
 from agent_utilities.mcp.events import ToolsChanged
 from agent_utilities.mcp.lifespan import guarded
-from agent_utilities.mcp.sessions import NOTICE_S
+from agent_utilities.mcp.sessions import NOTICE_S, of_token
 from agent_utilities.mcp.surface.catalogs import CATALOGS_BYTES, caller_key, weigh_catalog
 from agent_utilities.mcp.surface.introspecting import is_introspecting
-from agent_utilities.mcp.surface.surface import Verdict, verdict_in_force
+from agent_utilities.mcp.surface.surface import UnderVerdict, Verdict, verdict_in_force
 from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING
@@ -93,9 +94,15 @@ class _Client:
         """
         self.context = copy_context()
         self.caller = caller_key()
-        self._latest = verdict.effective.bounds_only
+        self.granted, self._latest = verdict.granted, verdict.effective.bounds_only
         if listed is not None and len(bounds := self._listed.setdefault(listed, set())) < _N_BOUNDS:
             bounds.add(self._latest)
+
+    def regranted(self, verdict: Verdict) -> None:
+        """Take note of what its caller is permitted from now on, whatever they asked for."""
+        self.granted, self._latest = verdict.granted, verdict.effective.bounds_only
+        self._listed.clear()
+        self.context.run(UnderVerdict(verdict).__enter__)
 
     def bounds(self, kind: ComponentKind, operator: Effective) -> Iterable[Effective]:
         """Return the bounds that the client's lists of a kind were made under; the operator's where they are many."""
@@ -259,6 +266,35 @@ class Changes:
             self._learning.clear()
             self.listen.close()
 
+    def regrant(self) -> None:
+        """Tell those clients whose lists differ by what their callers are permitted from now on."""
+        if self._group is not None:
+            self._group.create_task(guarded(self._regrant()))
+
+    async def _regrant(self) -> None:
+        for key, client in list(self._clients.items()):
+            token = client.context.run(get_access_token)
+            grant = self._server.callers.grant_of(None if token is None else of_token(token))
+            granted = NOTHING if grant is None else grant.bounds
+            if granted == client.granted or key not in self._clients:
+                continue
+            before, after = (self._surface.verdict(each, shapes_lists=False) for each in (client.granted, granted))
+            client.regranted(after)
+            self._tell(key, [name for name in _KINDS if await self._differs(client, name, before, after)])
+
+    async def _differs(self, client: _Client, name: str, before: Verdict, after: Verdict) -> bool:
+        """Whether two verdicts permit a client's caller different things of what they were last listed."""
+        for kind in _KINDS[name]:
+            if not (listed := self._listed.get((client.caller, kind))):
+                return True
+            digests = [
+                await self._surface.permitted_digest(kind, listed[-1], verdict.effective.bounds_only)
+                for verdict in (before, after)
+            ]
+            if digests[0] != digests[1]:
+                return True
+        return False
+
     def start(self, work: Coroutine[None, None, None]) -> bool:
         """Start work that no request waits for; a failure of it is logged, and fails nothing else.
 
@@ -290,9 +326,9 @@ class Changes:
     async def _tell_caller(self, caller: str, keys: Sequence[object], lists: Sequence[str]) -> None:
         """Tell the clients of the caller in whose context this runs."""
         compared = {kind: await self._compared(caller, kind) for name in lists for kind in _KINDS[name]}
-        operator = self._surface.verdict(NOTHING, shapes_lists=False).effective.bounds_only
         for key in keys:
             if (client := self._clients.get(key)) is not None:
+                operator = self._surface.verdict(client.granted, shapes_lists=False).effective.bounds_only
                 self._tell(key, [name for name in lists if await self._has_changed(client, name, compared, operator)])
 
     async def _has_changed(

@@ -90,6 +90,11 @@ class Options:
         allowed_hosts: Hosts that requests may be for, beside loopback names on a loopback address.
         allowed_origins: Origins of web pages that may send requests.
         selection_policy: Whether a caller's allow-lists only narrow the operator's (default), or override them.
+        auth_tokens: File of tokens that let callers in; see agent-utilities token.
+        auth_issuer: OpenID Connect issuer at which callers log in.
+        auth_audience: Whom the issuer's tokens must be for.
+        auth_base_url: The server's URL without /mcp, as callers reach it.
+        auth_client_id: The server's own client at the issuer; its secret is MCP_AUTH_CLIENT_SECRET alone.
         no_match: What a query lists that nothing answers: all (default), or search (over 50 tools).
     """
 
@@ -112,6 +117,11 @@ def _setting(name: str, kind: Any, metavar: str, **more: Any) -> tuple[str, Any,
 _SETTINGS = (
     _setting("allowed_hosts", list[str], "HOSTS", panel=_NETWORK),
     _setting("allowed_origins", list[str], "ORIGINS", panel=_NETWORK),
+    _setting("auth_tokens", str, "FILE", panel=_NETWORK),
+    _setting("auth_issuer", str, "URL", panel=_NETWORK, few=True),
+    _setting("auth_audience", str, "TEXT", panel=_NETWORK, few=True),
+    _setting("auth_base_url", str, "URL", panel=_NETWORK, few=True),
+    _setting("auth_client_id", str, "ID", panel=_NETWORK, few=True),
     _setting("selection_policy", Literal["narrow", "override"], "POLICY", panel=_NETWORK, few=True),
     _setting("no_match", Literal["all", "search"], "MODE", panel=_LISTED, few=True),
 )

@@ -15,8 +15,8 @@ from agent_utilities.activation.active_text import written
 from agent_utilities.activation.deferral import Active, Threshold
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.request import ToolsListed, serving
+from agent_utilities.mcp.sessions import NOBODY, caller_of
 from agent_utilities.mcp.wire.middleware import summarise
-from agent_utilities.mcp.wire.request import selection_of
 from agent_utilities.resolution.answer import reasons_by_name
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.selection.merge import effective
@@ -31,17 +31,21 @@ def json_routes(host: AgentServer, metrics: Metrics) -> list[BaseRoute]:
     """Return the routes of a server; `/tools` and `/metrics` are behind its auth, health checks are not."""
 
     async def tools(request: Request) -> Response:
-        return JSONResponse(await _tools(host, selection_of(request)))
+        return JSONResponse(await _tools(host, request))
 
     async def health(request: Request) -> Response:
         return JSONResponse({"status": "ok", "server": host.name})
 
     async def ready(request: Request) -> Response:
         state = host.health()
-        body = {"status": state["status"], "server": host.name, **state}
+        is_known = host.auth is None or caller_of(request) is not NOBODY
+        knows = is_known and host.callers.may(request, "metrics")
+        body = {"status": state["status"], **({"server": host.name, **state} if knows else {})}
         return JSONResponse(body, status_code=200 if state["status"] == "ready" else 503)
 
     async def exposition(request: Request) -> Response:
+        if not host.callers.may(request, "metrics"):
+            return not_permitted("metrics")
         # With auth the route is behind it; without, whoever can reach the server is a caller.
         text = metrics.text(tells_denied=host.auth is not None)
         return Response(text, headers={"content-type": metrics.content_type})
@@ -54,6 +58,12 @@ def json_routes(host: AgentServer, metrics: Metrics) -> list[BaseRoute]:
     ]
 
 
+def not_permitted(right: str) -> Response:
+    """Return the answer to who lacks a right."""
+    told = {"error": "forbidden", "error_description": f"no rule of access that fits you gives the right {right!r}"}
+    return JSONResponse(told, status_code=403)
+
+
 def guarded(host: AgentServer, path: str, endpoint: Any) -> Route:
     """Return a route behind the server's auth, where it has any."""
     if host.auth is None:
@@ -64,10 +74,11 @@ def guarded(host: AgentServer, path: str, endpoint: Any) -> Route:
     return Route(path, guarded, methods=["GET"])
 
 
-async def _tools(host: AgentServer, caller: Selection) -> dict[str, Any]:
+async def _tools(host: AgentServer, request: Request) -> dict[str, Any]:
     """Return what `tools/list` would show this caller, as plain JSON."""
+    caller = host.callers.selection_of(request)
     await host.features.wait_for_first(caller, "tool")
-    asked = await host.request(caller)
+    asked = await host.request(caller, caller=caller_of(request))
     with serving(asked):
         listed = dedupe_with_versions(list(await host.list_tools()), lambda tool: tool.name)
         decision = asked.verdict.decisions.get((host.surface, "tool"))
@@ -76,7 +87,7 @@ async def _tools(host: AgentServer, caller: Selection) -> dict[str, Any]:
         host.notify(ToolsListed("GET /tools", decision, summary, asked))
     reasons = reasons_by_name(asked.verdict.preferences.resolution)
     tools = [{**_shown(tool), **reasons.get(tool.name, {})} async for tool in in_turns(listed)]
-    selection = {**summary, "caller": _as_given(caller)}
+    selection = {**summary, "caller": _as_given(caller.asked)}
     return {"server": host.name, "tools": tools, "selection": selection, "revision": summary["revision"]}
 
 

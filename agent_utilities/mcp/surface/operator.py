@@ -115,6 +115,12 @@ class Operator:
             return settings
         return replace(settings, configured=self.has_configured_denies, capabilities=None)
 
+    def again(self) -> Operator:
+        """Return the same operator with files and environment read anew."""
+        other = Operator(self._given_environ)
+        other.launch(self._launch, **self._launch_settings)
+        return other
+
     def launch(self, selection: Selection, **settings: Any) -> None:
         """Take the command line's selection and settings, for all requests to come."""
         self._launch, self._launch_settings = selection, self._launch_settings | settings

@@ -38,6 +38,7 @@ class Verdict:
         shapes_lists: whether the preferences apply: only where tools are listed to a caller.
         by_caller: whether the caller gave any setting, or a feature narrows for this request alone.
         asked: digest of what the caller alone asked for.
+        granted: what the operator permits this caller, beside what everybody may.
         judgements: by a catalog's digest, what the bounds come to on it, for as long as the request lasts.
         decisions: by surface and kind, the last decision that a listing was made by under this very verdict. FastMCP's
             listing gives back components only: what they were chosen by is found here.
@@ -51,6 +52,7 @@ class Verdict:
     shapes_lists: bool = False
     by_caller: bool = False
     asked: str = ""
+    granted: Selection = NOTHING
     judgements: dict[str, Refusals] = field(default_factory=dict)
     unlisted: dict[str, frozenset[str]] = field(default_factory=dict)
     decisions: dict[tuple[object, ComponentKind], Decision] = field(init=False, default_factory=dict)
@@ -223,8 +225,14 @@ class Surface:
         """
         merged = self.merged(caller, narrowings)
         held = merged.effective, merged.bounds, merged.preferences
-        by_caller = bool(caller.slots) or (narrowings is not None and narrowings != self._narrowings(NOTHING))
-        return Verdict(self, *held, shapes_lists, by_caller=by_caller, asked=merged.asked)
+        by_caller = bool(caller.asked.slots) or (narrowings is not None and narrowings != self._narrowings(NOTHING))
+        return Verdict(self, *held, shapes_lists, by_caller=by_caller, asked=merged.asked, granted=caller.granted)
+
+    def for_present_caller(self) -> Verdict:
+        """Return what the operator permits the present caller, whatever they ask for."""
+        verdict = verdict_in_force()
+        granted = verdict.granted if verdict is not None and verdict.surface is self else NOTHING
+        return self.verdict(granted, shapes_lists=False)
 
     def unbounded(self) -> Verdict:
         """Return a verdict that permits everything: for the operator's own eyes, and for introspection."""
@@ -353,7 +361,7 @@ class Surface:
         catalog = self.catalogs.of_caller(kind)
         if catalog is None:
             return None
-        decision = self.decision(kind, catalog, self.verdict(NOTHING, shapes_lists=False))
+        decision = self.decision(kind, catalog, self.for_present_caller())
         names = frozenset(name for entry in decision.open_entries for name in entry.identifiers)
         return names, frozenset(tag for entry in decision.open_entries for tag in entry.tags)
 

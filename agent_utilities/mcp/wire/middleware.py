@@ -24,16 +24,15 @@ from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.answers import may_complete, may_use_task, set_cache
 from agent_utilities.mcp.events import RequestServed
 from agent_utilities.mcp.fastmcp_internals import connection_of, list_tools_result
-from agent_utilities.mcp.feature import BoundError
+from agent_utilities.mcp.feature import BoundError, Refusal
 from agent_utilities.mcp.request import Call, Request, RequestBegan, ToolCalled, ToolsListed, request_in_force, serving
-from agent_utilities.mcp.sessions import Client
+from agent_utilities.mcp.sessions import Client, caller_of
 from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.mcp.wire.parameter_headers import refuse_headers
-from agent_utilities.mcp.wire.request import selection_of
 from agent_utilities.runtime.waiting import finish_in_turns
 from agent_utilities.selection.channels import META_KEY
-from agent_utilities.selection.merge import Effective, merge
-from agent_utilities.selection.model import NOTHING, NameSet, Selection, Setting, fold
+from agent_utilities.selection.merge import Effective
+from agent_utilities.selection.model import NameSet, Selection, Setting, fold
 from agent_utilities.selection.parse import read_meta
 from agent_utilities.visibility.bounds import matching
 from agent_utilities.visibility.decision import Decision, revision
@@ -106,10 +105,11 @@ class WireMiddleware:
             MCPError: its selection is malformed, or a feature could not tell its bounds.
         """
         try:
-            selection = merge(selection_of(ctx.request), read_meta((ctx.params or {}).get("_meta")))
-            self._host.surface.operator.check(selection)
+            selection = self._host.callers.selection_of(ctx.request, read_meta((ctx.params or {}).get("_meta")))
         except SelectionError as error:
             raise MCPError(mcp_types.INVALID_PARAMS, str(error), error.as_dict()) from None
+        except BoundError as error:
+            raise MCPError(mcp_types.INTERNAL_ERROR, str(error)) from None
         await self._wait_for_first(ctx, selection)
         client = None
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
@@ -121,6 +121,7 @@ class WireMiddleware:
                 params=ctx.params,
                 session=self._host.sessions.of(ctx),
                 client=client,
+                caller=caller_of(ctx.request),
             )
         except BoundError as error:
             raise MCPError(mcp_types.INTERNAL_ERROR, str(error)) from None
@@ -195,14 +196,18 @@ class WireMiddleware:
             ctx = replace(ctx, params=call.params)
         logger.info("tools/call name=%r revision=%s", call.name, tied_to)
         if not was_listed and not call.is_wrapped:  # of a tool behind another the headers say nothing
-            refuse_headers(surface, ctx.request, call.params)
+            refuse_headers(self._host, ctx.request, call.params)
         started, ok = time.perf_counter(), False
         try:
+            if call.name in decision.permitted_names:  # else it is answered as a name that never was (law L1)
+                await self._features.admit(request, call)
             result = await call_next(ctx)
             ok = _is_ok(result)
             if isinstance(result, dict):
                 result = await self._features.after_call(request, replace(call, ok=ok), result)
             return result
+        except Refusal as refusal:
+            return mcp_types.CallToolResult(content=[mcp_types.TextContent(text=str(refusal))], is_error=True)
         finally:
             seconds = time.perf_counter() - started
             self._host.notify(ToolCalled(call.name, tied_to, ok, seconds, decision, request))
@@ -213,6 +218,8 @@ def _task_id(ctx: _Context) -> str:
 
 
 def _is_ok(result: HandlerResult) -> bool:
+    if isinstance(result, mcp_types.CallToolResult):
+        return not result.is_error
     return not (isinstance(result, dict) and result.get("isError") is True)
 
 
@@ -296,7 +303,7 @@ def searched_lists(effective: Effective) -> tuple[Setting, ...]:
 
 async def _known(host: AgentServer, kind: ComponentKind) -> tuple[frozenset[str], frozenset[str]]:
     if (known := host.surface.known(kind)) is None:
-        with host.surface.under_verdict(host.surface.verdict(NOTHING, shapes_lists=False)):
+        with host.surface.under_verdict(host.surface.for_present_caller()):
             await host.components(kind)
         known = host.surface.known(kind)
     return known or (frozenset(), frozenset())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastmcp.server.dependencies import get_http_request
 from fastmcp.utilities.versions import parse_version_key
@@ -12,29 +12,30 @@ from mcp.shared.inbound import validate_mcp_param_headers
 from starlette.requests import Request
 
 from agent_utilities.errors import SelectionError
-from agent_utilities.mcp.surface.surface import Surface
-from agent_utilities.mcp.wire.request import selection_of
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
 
 
-def refuse_headers(surface: Surface, request: Any, params: Mapping[str, Any]) -> None:
+def refuse_headers(host: AgentServer, request: Any, params: Mapping[str, Any]) -> None:
     """Check the headers of a call whose caller was listed their tools only now, after the SDK would have checked.
 
     Args:
-        surface: the surface of the server that is called.
+        host: the server that is called.
         request: the HTTP request, or None on transports that have none.
         params: the call's.
 
     Raises:
         MCPError: a header and its argument differ.
     """
-    if not isinstance(request, Request) or (schema := header_schema(surface, str(params.get("name")))) is None:
+    if not isinstance(request, Request) or (schema := header_schema(host, str(params.get("name")))) is None:
         return
     rejection = validate_mcp_param_headers(schema, params.get("arguments") or {}, request.headers)
     if rejection is not None:
         raise MCPError(rejection.code, rejection.message, rejection.data)
 
 
-def header_schema(surface: Surface, name: str) -> Mapping[str, Any] | None:
+def header_schema(host: AgentServer, name: str) -> Mapping[str, Any] | None:
     """Return a tool's input schema where its headers are to be checked and the caller may call it, else None.
 
     Only a tool that asks for headers needs the check, so the others cost nothing. One that the caller may not call,
@@ -42,15 +43,15 @@ def header_schema(surface: Surface, name: str) -> Mapping[str, Any] | None:
     every tool before the caller was listed any; `refuse_headers` is for them.
 
     Args:
-        surface: the surface of the server that is called.
+        host: the server that is called.
         name: the tool's name.
     """
-    catalog = surface.catalogs.of_caller("tool")
+    catalog = host.surface.catalogs.of_caller("tool")
     of_name = [tool for tool in catalog.with_header_parameters if tool.name == name] if catalog is not None else []
     if not of_name:
         return None
     try:
-        bounds = surface.merged(selection_of(get_http_request())).bounds
+        bounds = host.surface.merged(host.callers.selection_of(get_http_request())).bounds
     except (SelectionError, RuntimeError):  # malformed, or not over HTTP: the call itself answers
         return None
     callable_ones = [tool for tool in of_name if not tool.is_guarded and bounds.refusal(tool) is None]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from starlette.requests import Request
 from starlette.types import Scope
 
 from agent_utilities.catalog.model import KINDS, entry
+from agent_utilities.mcp.sessions import caller_of
 from agent_utilities.mcp.wire.middleware import unknown_names
 from agent_utilities.selection.caller import SOURCE, PathError, PathSelection, read_path
+from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import NameSet, Selection
 
 if TYPE_CHECKING:
@@ -33,7 +36,9 @@ async def check_path(host: AgentServer, path: PathSelection, scope: Scope) -> No
     if not names or not _is_admitted(host, scope):
         return
     selection = read_path(names)
-    if not _names_certain(selection) and not await _names_any(host, selection):
+    if (grant := host.callers.grant_of(caller_of(Request(scope)))) is not None:
+        selection = merge(selection, grant.bounds)
+    if not _names_certain(selection.asked) and not await _names_any(host, selection):
         await _refuse(host, names[0][1], selection)
 
 

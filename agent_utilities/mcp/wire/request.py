@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Collection
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
+from cachetools import LRUCache
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.errors import SelectionError
+from agent_utilities.mcp.sessions import Caller, caller_of
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache
 from agent_utilities.selection.caller import (
     READ_ONLY,
@@ -28,9 +30,15 @@ from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_request, utf8_text
 
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
+    from agent_utilities.mcp.feature import Grant
+
 STATE = "agent_utilities.selection"
 """The key of `scope["state"]` that holds the caller's `Selection`."""
 
+_N_SELECTIONS = 1024
+"""The most requests whose selection is remembered together with what their caller is permitted."""
 _CUT = LONGEST_KEY + 1
 """As much of a header's name as tells what it is."""
 _Given = tuple[bytes, tuple[tuple[bytes, bytes], ...], PathSelection]
@@ -52,6 +60,62 @@ def selection_of(request: Any) -> Selection:
         return NOTHING
     held = request.scope.get("state", {}).get(STATE)
     return held if isinstance(held, Selection) else _read(_given(request.scope, ()))
+
+
+class Callers:
+    """Tells what each caller of a server asks for, and what its operator permits them.
+
+    Args:
+        host: the server.
+    """
+
+    def __init__(self, host: AgentServer) -> None:
+        self._host = host
+        self._selections: LRUCache[tuple[Selection, Selection], Selection] = LRUCache(_N_SELECTIONS)
+
+    def selection_of(self, request: object, meta: Selection = NOTHING) -> Selection:
+        """Return what a caller selects, and what the operator permits them: all that a request is judged by.
+
+        Args:
+            request: the Starlette request, or None on transports that have none.
+            meta: what the MCP request's `_meta` asks for.
+
+        Raises:
+            SelectionError: it can't be read, or names a profile that there is not.
+            BoundError: a feature could not tell what the caller is permitted.
+        """
+        asked = merge(selection_of(request), meta)
+        self._host.surface.operator.check(asked)
+        grant = self.grant_of(caller_of(request))
+        if grant is None or not grant.bounds:
+            return asked
+        if (both := self._selections.get((asked, grant.bounds))) is None:
+            both = merge(asked, grant.bounds)
+            if asked.n_bytes <= LONGEST_KEPT:
+                self._selections[asked, grant.bounds] = both
+        return both
+
+    def grant_of(self, caller: Caller | None) -> Grant | None:
+        """Return what a caller is permitted beside what everybody is; None where nothing is said of callers.
+
+        Raises:
+            BoundError: a feature could not tell.
+        """
+        return None if caller is None else self._host.features.grant(caller)
+
+    def may(self, request: object, right: str, *, otherwise: bool = True) -> bool:
+        """Return whether who asks for a route has a right.
+
+        Args:
+            request: the Starlette request.
+            right: such as `metrics`.
+            otherwise: whether they have it where nothing is said of callers.
+
+        Raises:
+            BoundError: a feature could not tell.
+        """
+        grant = self.grant_of(caller_of(request))
+        return otherwise if grant is None else right in grant.may
 
 
 class RequestReader:

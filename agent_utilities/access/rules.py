@@ -1,0 +1,207 @@
+"""Rules of access: who a caller is, by the claims of their token, comes to a profile and to rights. Pure.
+
+The first rule that fits holds, as in `pg_hba.conf`; where none does, nothing is permitted. A claim that an earlier rule
+asks for and the token lacks is unknown, and then no later rule holds: a caller chooses the scopes that they ask for, so
+that they could leave a claim out to fall through to a wider rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_utilities.errors import SettingsError
+from agent_utilities.selection.model import nearest
+from agent_utilities.selection.profiles import EVERYTHING, NO_PROFILE, SettingsFiles
+from agent_utilities.visibility.bounds import fits
+
+LOCAL = "local"
+"""The issuer of tokens of a file. All their claims are known, so that none of them is left out."""
+RIGHTS = ("metrics", "context", "page.read", "page.operate")
+"""What a rule may permit besides, of what is no tool."""
+
+_CLAIMS = {"issuer": "iss", "subject": "sub", "client": "client", "scope": "scope"}
+"""The claim that each key of `who` reads; `group` reads the one that holds groups, `claim.NAME` the one it names."""
+_KEYS = (*_CLAIMS, "group", "claim.NAME")
+_HINT = 'write it as [[access]] with who = { group = "interns" } and profile = "readers" below'
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule.
+
+    Args:
+        number: its place, from 1.
+        who: for each key the globs of which the claim must match one; all keys must fit, and none fits everybody.
+        profile: what whoever it fits may use: a profile's name, `all` or `none`.
+        may: their rights.
+        where: its number and line in its file, as people read it.
+    """
+
+    number: int
+    who: Mapping[str, frozenset[str]]
+    profile: str
+    may: frozenset[str] = frozenset()
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What rules come to for one caller.
+
+    Args:
+        rule: the rule that holds; None where none does.
+        reasons: a line for each rule that was looked at, in their order, and why it holds or not.
+    """
+
+    rule: Rule | None
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """All rules of a settings file.
+
+    Args:
+        rules: in their order.
+        groups: the claim that holds groups.
+        absent: claims that the issuer leaves out where they are empty.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    groups: str = "groups"
+    absent: frozenset[str] = field(default_factory=frozenset)
+
+    def access(self, claims: Mapping[str, Any]) -> Access:
+        """Return the rule that holds for a caller, and why.
+
+        Args:
+            claims: the verified token's, under the names of JWT; `client` is the client that it was issued to.
+        """
+        reasons: list[str] = []
+        for rule in self.rules:
+            verdict, reason = self._fit(rule, claims)
+            reasons.append(f"{rule.where} {reason}")
+            if verdict is True:
+                return Access(rule, tuple(reasons))
+            if verdict is None:
+                reasons.append("no later rule holds: what this one asks for is unknown")
+                return Access(None, tuple(reasons))
+        return Access(None, (*reasons, "no rule fits, so nothing is permitted"))
+
+    def shadowed(self) -> list[tuple[Rule, Rule]]:
+        """Return the rules that can never hold, each with the earlier one that fits everybody whom it fits."""
+        found = []
+        for i, later in enumerate(self.rules):
+            wider = next((rule for rule in self.rules[:i] if _covers(rule, later)), None)
+            if wider is not None:
+                found.append((later, wider))
+        return found
+
+    def _fit(self, rule: Rule, claims: Mapping[str, Any]) -> tuple[bool | None, str]:
+        """Return whether a rule fits, None where that is unknown, and why.
+
+        A key that does not fit settles it, whatever is unknown of the others.
+        """
+        unknown: str | None = None
+        for key, patterns in rule.who.items():
+            claim = _claim_of(key, self.groups)
+            values = _values(claims, claim)
+            if values is None:
+                if claims.get("iss") == LOCAL or claim in self.absent:
+                    return False, f"does not fit: the token has no {claim!r}"
+                unknown = unknown or claim
+            elif not any(fits(value, patterns) for value in values):
+                return False, f"does not fit: {claim!r} is not {_either(patterns)}"
+        if unknown is not None:
+            return None, f"may fit or not: the token lacks {unknown!r}, which its issuer does not leave out"
+        return True, f"fits, and gives the profile {rule.profile!r}"
+
+
+def read_rules(given: Sequence[Mapping[str, Any]], source: str, files: SettingsFiles) -> tuple[Rule, ...]:
+    """Return the rules of a settings file.
+
+    Args:
+        given: its `[[access]]` tables; each may have its `line`.
+        source: the file, as people read it.
+        files: has the profiles.
+
+    Raises:
+        SettingsError: one can't be read, or names a profile that there is not.
+    """
+    return tuple(_rule(number, table, source, files) for number, table in enumerate(given, 1))
+
+
+def check_issuers(rules: Sequence[Rule], issuers: Sequence[str]) -> None:
+    """Check that where several issuers are trusted each rule names its own: one's subject is not another's.
+
+    Raises:
+        SettingsError: a rule does not.
+    """
+    for rule in rules if len(issuers) > 1 else ():
+        named = rule.who.get("issuer", frozenset())
+        if not named or not named <= frozenset(issuers):
+            hint = f"several issuers are trusted: add issuer = one of {', '.join(map(repr, issuers))} to its who"
+            raise SettingsError("a rule of access without its issuer", sorted(named), rule.where, hint)
+
+
+def _rule(number: int, table: Mapping[str, Any], source: str, files: SettingsFiles) -> Rule:
+    line = table.get("line")
+    where = f"rule {number} ({source}{f', line {line}' if line else ''})"
+    for key in table:
+        if key not in ("who", "profile", "may", "line"):
+            meant = nearest(key, ("who", "profile", "may"))
+            raise SettingsError("unknown key", key, where, f"did you mean {meant}?" if meant else _HINT)
+    who, profile, may = table.get("who"), table.get("profile"), table.get("may", [])
+    if not isinstance(who, Mapping):
+        raise SettingsError("a rule of access without who it is for", who, where, _HINT)
+    if not isinstance(profile, str) or not (profile in (EVERYTHING, NO_PROFILE) or files.has(profile)):
+        hint = "name a profile of your own settings file, all, or none"
+        raise SettingsError("unknown profile", profile, where, hint)
+    if not isinstance(may, list) or not all(right in RIGHTS for right in may):
+        raise SettingsError("unknown right", may, where, f"there are: {', '.join(RIGHTS)}")
+    patterns = {key: _patterns(key, value, where) for key, value in who.items()}
+    return Rule(number, patterns, profile, frozenset(may), where)
+
+
+def _patterns(key: str, value: object, where: str) -> frozenset[str]:
+    if key not in (*_CLAIMS, "group") and not (key.startswith("claim.") and len(key) > len("claim.")):
+        meant = nearest(key, _KEYS)
+        hint = f"did you mean {meant}?" if meant else f"there are: {', '.join(_KEYS)}"
+        raise SettingsError("unknown key of who", key, where, hint)
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list) or not values or not all(isinstance(each, str) and each for each in values):
+        raise SettingsError(f"{key} can't be read", value, where, "write a text, or several in a list")
+    return frozenset(values)
+
+
+def _claim_of(key: str, groups: str) -> str:
+    return groups if key == "group" else _CLAIMS.get(key) or key.removeprefix("claim.")
+
+
+def _values(claims: Mapping[str, Any], claim: str) -> Sequence[str] | None:
+    """Return what a claim holds; nothing for a shape that is neither text nor a list of texts, None where it lacks."""
+    if claim == "client":
+        value = claims.get("client") or claims.get("azp") or claims.get("client_id")
+    elif claim == "scope":
+        value = claims.get("scope", claims.get("scp"))
+        value = value.split() if isinstance(value, str) else value
+    else:
+        value = claims.get(claim)
+    if value is None:
+        return None
+    values = [value] if isinstance(value, str) else value
+    return values if isinstance(values, list) and all(isinstance(each, str) for each in values) else ()
+
+
+def _covers(earlier: Rule, later: Rule) -> bool:
+    """Whether the earlier rule fits, or is unknown to fit, for everybody whom the later one fits."""
+    return all(
+        key in later.who and all(pattern in patterns or fits(pattern, patterns) for pattern in later.who[key])
+        for key, patterns in earlier.who.items()
+    )
+
+
+def _either(patterns: frozenset[str]) -> str:
+    return " or ".join(map(repr, sorted(patterns)))

@@ -1,0 +1,205 @@
+"""Who may call a server, and what: the operator's settings of login, and their rules of access."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cachetools import LRUCache
+
+from agent_utilities.access.rules import LOCAL, Access, Rules, check_issuers, read_rules
+from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.errors import AgentUtilitiesError, SettingsError
+from agent_utilities.features.access.tokens import FileTokens
+from agent_utilities.mcp.events import PolicyChanged
+from agent_utilities.mcp.feature import Feature, Grant
+from agent_utilities.mcp.request import Request
+from agent_utilities.mcp.sessions import Caller
+from agent_utilities.mcp.surface.operator import Operator
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.runtime.watched_files import stamps
+from agent_utilities.selection.merge import merge
+from agent_utilities.selection.model import NOTHING, Selection
+from agent_utilities.selection.profiles import EVERYTHING, SettingsFiles
+from agent_utilities.visibility.decision import Decision
+
+if TYPE_CHECKING:
+    from fastmcp.server.auth import AuthProvider
+
+    from agent_utilities.mcp.agent_server import AgentServer
+
+logger = logging.getLogger("agent_utilities.access")
+
+_LOOK_S = 0.4
+"""Seconds after which files are looked at again: who was taken out of one is refused within a second."""
+_N_GRANTS = 4096
+_WITHOUT_RULES = frozenset(("metrics",))
+"""The rights of whoever gets in where there are no rules."""
+
+
+def rules_of(operator: Operator) -> Rules:
+    """Return the rules in an operator's files.
+
+    Raises:
+        InputError: one can't be read.
+    """
+    settings, files = operator.settings, operator.files
+    source = next((file.name for file in files.files if "access" in file.settings), "settings")
+    absent = frozenset(filter(None, map(str.strip, settings.auth_absent.split(","))))
+    return Rules(read_rules(settings.access, source, files), settings.auth_groups, absent)
+
+
+def bounds_of(access: Access, files: SettingsFiles) -> Selection:
+    """Return the bounds that a rule gives."""
+    name, where = (access.rule.profile, access.rule.where) if access.rule else ("none", "no rule of access")
+    return files.for_access(name, "rule", where)
+
+
+class AccessControl(Feature):
+    """Lets in whom the operator's settings know, and permits each what the first rule that fits them says."""
+
+    name = "access"
+
+    def __init__(self) -> None:
+        self.tokens: FileTokens | None = None
+        self._auth: AuthProvider | None = None
+        self._rules, self._files = Rules(), SettingsFiles()
+        self._watched: list[Path] = []
+        self._seen: object = None
+        self._grants: LRUCache[str, tuple[Mapping[str, Any], Grant | None]] = LRUCache(_N_GRANTS)
+
+    def attach(self, host: AgentServer) -> None:
+        """Read the rules and the tokens.
+
+        Raises:
+            InputError: they can't be read, or can't hold.
+        """
+        super().attach(host)
+        operator = host.surface.operator
+        settings = operator.settings
+        tokens = Path(settings.auth_tokens).expanduser() if settings.auth_tokens else None
+        self._watched = [Path(file.name) for file in operator.files.files] + ([tokens] if tokens else [])
+        self._seen = stamps(self._watched)
+        self.tokens = FileTokens(tokens) if tokens is not None else None
+        self._take(operator)
+
+    def _take(self, operator: Operator) -> None:
+        """Take an operator's rules, whole or not at all."""
+        rules, settings = rules_of(operator), operator.settings
+        if rules.rules and settings.selection_policy == "override":
+            hint = "leave selection_policy at narrow, or the rules out"
+            raise SettingsError("rules of access beside selection_policy=override", "override", "settings", hint)
+        issuers = [issuer for issuer in (settings.auth_issuer, LOCAL if settings.auth_tokens else "") if issuer]
+        check_issuers(rules.rules, issuers)
+        for later, wider in rules.shadowed():
+            logger.warning("%s can never hold: %s fits everybody whom it fits", later.where, wider.where)
+        self._rules, self._files = rules, operator.files
+        self._grants.clear()
+
+    def check(self) -> None:
+        """Refuse a login beside the author's, and rules where nobody logs in.
+
+        Raises:
+            SettingsError: there is one.
+        """
+        settings = self.host.surface.operator.settings
+        given = settings.auth_tokens or settings.auth_issuer
+        if given and self.host.author_auth is not None:
+            hint = "leave auth_tokens and auth_issuer out: rules of access hold for the author's own login too"
+            raise SettingsError("a login beside the one of the server's author", given, "settings", hint)
+        if not given and self.host.author_auth is None and self.host.transport != "stdio":
+            hint = "set auth_tokens or auth_issuer; see agent-utilities token new"
+            raise SettingsError("rules of access, and nobody logs in", f"{len(self._rules.rules)}", "settings", hint)
+
+    def auth(self) -> AuthProvider | None:
+        """Return what verifies who calls; nothing over stdio, where there is no token."""
+        if self.host.transport == "stdio":
+            return None
+        if self._auth is None:
+            self.check()
+            self._auth = self.tokens
+        return self._auth
+
+    def grant(self, caller: Caller) -> Grant | None:
+        """Return what a caller's rule and token permit them, the same while neither changes."""
+        known = self._grants.get(caller.token)
+        if known is None or known[0] != caller.claims:
+            known = self._grants[caller.token] = caller.claims, self._granted(caller)
+        return known[1]
+
+    def _granted(self, caller: Caller) -> Grant | None:
+        bounds = self._of_token(caller)
+        if not self._rules.rules:
+            return Grant(bounds, _WITHOUT_RULES) if bounds else None
+        access = self._rules.access({**caller.claims, "client": caller.client})
+        may = access.rule.may if access.rule is not None else frozenset[str]()
+        number = access.rule.number if access.rule is not None else None
+        return Grant(merge(bounds_of(access, self._files), bounds), may, number)
+
+    def _of_token(self, caller: Caller) -> Selection:
+        """Return the bounds of a token of the file; everything is denied to one that is there no more."""
+        if self.tokens is None or caller.issuer != LOCAL:
+            return NOTHING
+        token = self.tokens.file.of(caller.subject)
+        profile = "none" if token is None else token.profile or EVERYTHING
+        return self._files.for_access(profile, "token", f"token {caller.subject}")
+
+    async def run(self) -> None:
+        """Follow the files of rules and tokens: what holds by them holds for requests from then on."""
+        settled = self._seen
+        while True:
+            now = await in_daemon_thread(partial(stamps, self._watched))
+            if now != self._seen:
+                self._seen = now
+                await self._follow_tokens()
+            elif now != settled:  # nobody is writing any more
+                settled = now
+                await self._follow_rules()
+            await asyncio.sleep(_LOOK_S)
+
+    async def _follow_tokens(self) -> None:
+        if self.tokens is None:
+            return
+        file = await in_daemon_thread(self.tokens.read_again)
+        if file != self.tokens.file:
+            before = {token.name for token in self.tokens.file.tokens}
+            self.tokens.take(file)
+            gone = sorted(before - {token.name for token in file.tokens})
+            self._changed("tokens", f"{len(file.tokens)} tokens; revoked: {', '.join(gone) or 'none'}")
+
+    async def _follow_rules(self) -> None:
+        operator = self.host.surface.operator.again()
+        try:
+            rules = await in_daemon_thread(partial(rules_of, operator))
+            if rules == self._rules and operator.files == self._files:
+                return
+            if self._rules.rules and not rules.rules:
+                raise SettingsError("no rule of access any more", "", "settings", "start anew to do without rules")
+            self._take(operator)
+        except AgentUtilitiesError as error:
+            logger.error("%s; the rules of access stay as they were", error)
+        else:
+            self._changed("rules", f"{len(rules.rules)} rules of access")
+
+    def _changed(self, what: str, told: str) -> None:
+        logger.info("%s changed: %s", what, told)
+        self._grants.clear()
+        self.host.notify(PolicyChanged(what, told))
+        self.host.changes.regrant()
+
+    async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
+        """Return by which rule a caller is listed what they are."""
+        grant = self.host.callers.grant_of(request.caller)
+        return {} if grant is None or not self._rules.rules else {"access": {"rule": grant.rule}}
+
+    def start_lines(self) -> Sequence[str]:
+        """Return how many rules there are, and where they do not hold."""
+        if self.host.transport == "stdio":
+            return ["rules of access do not apply over stdio: there is no token"]
+        n_rules = len(self._rules.rules)
+        told = f"{n_rules} rules of access: whoever fits none may use nothing" if n_rules else "no rules of access"
+        return [told if n_rules else f"{told}: whoever gets in may use everything permitted"]
