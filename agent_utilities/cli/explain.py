@@ -158,6 +158,11 @@ def _print_table(answer: dict[str, Any]) -> None:
         f"about {shown} of {sum(row['tokens'] for row in rows)} tokens on every turn; "
         f"query: {query}; revision {selection['revision']}"
     )
+    if (access := selection.get("access")) is not None:
+        number = access.get("rule")
+        console.print(
+            f"access: {'no rule fits this caller' if number is None else f'rule {number} holds'}", markup=False
+        )
     for line in _told_of_capabilities(selection.get("capabilities", {})):
         console.print(plain(line), markup=False)
     for name, near in selection.get("unknown", {}).items():

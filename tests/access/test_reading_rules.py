@@ -1,0 +1,70 @@
+"""Rules as a settings file has them: what can't be read is refused, with its number and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_utilities.access.rules import check_issuers, read_rules
+from agent_utilities.errors import InputError, SettingsError
+from agent_utilities.features.access.feature import rules_of
+from agent_utilities.mcp.surface.operator import Operator
+
+
+def operator(tmp_path: Path, rules: str) -> Operator:
+    path = tmp_path / "settings.toml"
+    path.write_text(f"[profiles.readers]\nread_only = true\n{rules}")
+    return Operator({"MCP_CONFIG_FILE": str(path)})
+
+
+def refused(tmp_path: Path, rules: str) -> str:
+    with pytest.raises(InputError) as told:
+        rules_of(operator(tmp_path, rules))
+    return str(told.value).replace(str(tmp_path), "")
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ('profile = "all"', "without who it is for"),
+        ('who = "ann"\nprofile = "all"', "without who it is for"),
+        ('who = { subject = "ann" }', "unknown profile"),
+        ('who = { subject = "ann" }\nprofile = "reader"', "unknown profile: 'reader'"),
+        ('who = { subject = "ann" }\nprofil = "readers"', "did you mean profile?"),
+        ('who = { sub = "ann" }\nprofile = "readers"', "there are: issuer, subject, client"),
+        ('who = { claim = "ann" }\nprofile = "readers"', "there are: issuer, subject, client"),
+        ('who = { subject = 7 }\nprofile = "readers"', "subject can't be read"),
+        ('who = { subject = "" }\nprofile = "readers"', "subject can't be read"),
+        ('who = { subject = [] }\nprofile = "readers"', "subject can't be read"),
+        ('who = { subject = "ann" }\nprofile = "readers"\nmay = "metrics"', "unknown right"),
+        ('who = { subject = "ann" }\nprofile = "readers"\nmay = ["page"]', "unknown right"),
+    ],
+)
+def test_what_cant_be_read_is_refused_where_it_stands(rule: str, told: str, tmp_path: Path) -> None:
+    good = '[[access]]\nwho = {}\nprofile = "readers"\n'
+    message = refused(tmp_path, f"{good}[[access]]\n{rule}\n")
+    assert told in message
+    assert "rule 2 (/settings.toml, line 6)" in message
+
+
+def test_rules_that_are_no_list_of_tables_are_refused(tmp_path: Path) -> None:
+    assert "access can't be read" in refused(tmp_path, "[access]\nwho = {}\n")
+
+
+def test_a_projects_file_may_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MCP_CONFIG_FILE", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    Path("agent-utilities.toml").write_text('[[access]]\nwho = {}\nprofile = "all"\n')
+    with pytest.raises(SettingsError, match="a project's file does not say who may what"):
+        rules_of(Operator())
+
+
+@pytest.mark.parametrize("who", ['subject = "ann"', 'issuer = "*", subject = "ann"', 'issuer = ["local", "http://x"]'])
+def test_of_several_issuers_each_rule_names_its_own(who: str, tmp_path: Path) -> None:
+    held = operator(tmp_path, f'[[access]]\nwho = {{ {who} }}\nprofile = "all"\n')
+    rules = read_rules(held.settings.access, "settings", held.files)
+    with pytest.raises(SettingsError, match="without its issuer"):
+        check_issuers(rules, ["local", "https://login.example"])
+    check_issuers(rules, ["local"])
