@@ -183,7 +183,7 @@ def _claim_of(key: str, groups: str) -> str:
 def _values(claims: Mapping[str, Any], claim: str) -> Sequence[str] | None:
     """Return what a claim holds; nothing for a shape that is neither text nor a list of texts, None where it lacks."""
     if claim == "client":
-        value = claims.get("client") or claims.get("azp") or claims.get("client_id")
+        value = claims["client"] if "client" in claims else claims.get("client_id") or claims.get("azp")
     elif claim == "scope":
         value = claims.get("scope", claims.get("scp"))
         value = value.split() if isinstance(value, str) else value

@@ -42,7 +42,7 @@ class Caller:
     Args:
         issuer: who vouches for them; empty where nobody does.
         subject: who they are there; empty where the token is nobody's in particular.
-        client: the client that the token was issued to.
+        client: the client that the token was issued to; empty where it names none.
         claims: the token's, under the names of JWT.
         token: the token itself, to be compared and never told.
     """
@@ -74,13 +74,14 @@ def caller_of(request: object) -> Caller | None:
 def of_token(token: AccessToken) -> Caller:
     """Return who a verified token says that they are."""
     claims = dict(getattr(token, "claims", None) or {})
-    # A wrapping provider calls the client by a name of its own.
-    client = claims.get("azp") or claims.get("client_id") or getattr(token, "original_client_id", None)
+    client = getattr(token, "original_client_id", None) or token.client_id
+    if client == token.subject and not (claims.get("client_id") or claims.get("azp")):
+        client = ""  # verifiers put the subject in its place, where the token names no client
     claims.setdefault("sub", token.subject)
     if "scope" not in claims and "scp" not in claims and token.scopes:
         claims["scope"] = token.scopes
     issuer, subject = claims.get("iss") or "", claims.get("sub") or ""
-    return Caller(str(issuer), str(subject), str(client or token.client_id), claims, token.token)
+    return Caller(str(issuer), str(subject), str(client), claims, token.token)
 
 
 class SessionStore:

@@ -135,7 +135,7 @@ class AccessControl(Feature):
         bounds = self._of_token(caller)
         if not self._rules.rules:
             return Grant(bounds, _WITHOUT_RULES) if bounds else None
-        access = self._rules.access({**caller.claims, "client": caller.client})
+        access = self._rules.access({**caller.claims, "client": caller.client or None})
         may = access.rule.may if access.rule is not None else frozenset[str]()
         number = access.rule.number if access.rule is not None else None
         return Grant(merge(bounds_of(access, self._files), bounds), may, number)

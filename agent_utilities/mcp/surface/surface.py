@@ -225,8 +225,11 @@ class Surface:
         """
         merged = self.merged(caller, narrowings)
         held = merged.effective, merged.bounds, merged.preferences
-        by_caller = bool(caller.asked.slots) or (narrowings is not None and narrowings != self._narrowings(NOTHING))
-        return Verdict(self, *held, shapes_lists, by_caller=by_caller, asked=merged.asked, granted=caller.granted)
+        granted = caller.granted
+        by_caller = len(granted.slots) < len(caller.slots) or (
+            narrowings is not None and narrowings != self._narrowings(NOTHING)
+        )
+        return Verdict(self, *held, shapes_lists, by_caller=by_caller, asked=merged.asked, granted=granted)
 
     def for_present_caller(self) -> Verdict:
         """Return what the operator permits the present caller, whatever they ask for."""
