@@ -95,6 +95,13 @@ class TestAuth:
         assert [answer.status_code for answer in answers] == [200, 200]
         assert "mcp_listed_tools_denied_count 1.0" in answers[1].text
 
+    async def test_tokens_are_for_the_endpoint_and_not_for_the_legacy_one_beside_it(self):
+        server = self.server()
+        paths = []
+        server.auth.get_routes = lambda mcp_path=None: paths.append(mcp_path) or []
+        server.http_app(path="/tools-of-ours", host_origin_protection=False)
+        assert paths[-1] == "/tools-of-ours"
+
     async def test_health_checks_are_open(self):
         assert [answer.status_code for answer in await get(self.server(), "/health", "/ready")] == [200, 200]
 

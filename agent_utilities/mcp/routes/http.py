@@ -35,9 +35,10 @@ def application(
     protection = given.pop("host_origin_protection", None)
     hosts, origins = given.pop("allowed_hosts", None) or (), given.pop("allowed_origins", None) or ()
     given["middleware"] = [*(given.get("middleware") or []), _reading(server, path, transport)]
+    # The legacy endpoint first: a provider of auth takes the last one as what its tokens are for.
+    beside = sse_routes(make(transport="sse", host_origin_protection=False)) if transport != "sse" else []
     app = make(**given, host_origin_protection=False)
-    if transport != "sse":
-        app.router.routes.extend(sse_routes(make(transport="sse", host_origin_protection=False)))
+    app.router.routes.extend(beside)
     app.add_middleware(WholeResponses)
     if is_guarded(protection):
         accepted = accepted_on(server.address, server.surface.operator.settings, hosts, origins)
