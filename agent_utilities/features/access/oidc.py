@@ -1,0 +1,279 @@
+"""The access tokens of an OpenID issuer, verified: JWTs by its keys, opaque ones by asking it.
+
+FastMCP's `JWTVerifier` takes one algorithm, tokens without an end or a subject, and ID tokens, and does not say why it
+refuses one; so only the interface is FastMCP's, and signatures are joserfc's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote_plus
+
+import httpx2
+from fastmcp.server.auth import AccessToken, TokenVerifier
+from joserfc import jws
+from joserfc.errors import JoseError
+
+from agent_utilities.features.access import refusals
+from agent_utilities.features.access.issuer import Issuer, IssuerUnreachable, Keys
+from agent_utilities.features.access.refusals import TokenRefused, note
+from agent_utilities.runtime.caches import BoundedCache
+
+LEEWAY_S = 30
+"""Seconds that clocks may differ by. None for the end of a token, which an issuer chooses with that in mind."""
+OPAQUE_S = 10
+"""Seconds for which an issuer's word on an opaque token is taken, so that one that is revoked there is out soon."""
+_MEMO_BYTES = 16 << 20
+_LONGEST = 16 << 10
+_ALGORITHMS = frozenset("RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519 Ed448".split())
+_ACCESS_TYPES = ("at+jwt", "application/at+jwt")
+_OF_ID_TOKENS = frozenset(("nonce", "at_hash", "c_hash", "s_hash", "events"))
+
+Claims = Mapping[str, Any]
+
+
+class _Registry(jws.JWSRegistry):
+    """Which algorithms are accepted; advice on which to sign with is for issuers."""
+
+    max_header_length = 8 << 10  # Some carry certificates, which are not looked at.
+
+    def get_alg(self, name: str) -> Any:
+        if name not in _ALGORITHMS:
+            raise TokenRefused(refusals.UNSIGNED if name.lower() == "none" else refusals.WRONG_ALGORITHM)
+        return self.algorithms[name]
+
+
+_REGISTRY = _Registry(strict_check_header=False)
+
+
+class Seen:
+    """Tokens that were verified, by their hashes, within a bound of bytes.
+
+    Args:
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._kept = BoundedCache[bytes, tuple[AccessToken, float]](
+            _MEMO_BYTES, lambda _, entry: 2048 + 4 * len(entry[0].token)
+        )
+        self.clear = self._kept.clear
+
+    def get(self, token: str) -> AccessToken | None:
+        """Return what a token was found to be; None where it has to be verified."""
+        entry = self._kept.get(hashlib.sha256(token.encode(errors="replace")).digest())
+        return entry[0] if entry is not None and self._clock() < entry[1] else None
+
+    def keep(self, token: str, found: AccessToken, until: float) -> None:
+        """Keep what a token was found to be until a time, and never past its end."""
+        digest = hashlib.sha256(token.encode(errors="replace")).digest()
+        self._kept.keep(digest, (found, min(until, found.expires_at or until)))
+
+
+class OidcVerifier(TokenVerifier):
+    """Verifies access tokens of one issuer, and notes why it refuses one. A missing scope is refused here too.
+
+    Args:
+        issuer: whose tokens are taken.
+        audience: whom they must be for; the endpoint's URL where blank.
+        scopes: what each must hold.
+        client: the id and secret to ask about opaque tokens with; these are refused where None.
+        clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        issuer: Issuer,
+        audience: str = "",
+        scopes: Sequence[str] = (),
+        client: tuple[str, str] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(required_scopes=list(scopes))
+        self.issuer, self._client, self._clock = issuer, client, clock
+        self._audience, self._audiences = audience, {audience} - {""}
+        self._seen = Seen(clock)
+        self._seen_by: Keys | None = None
+
+    def bind(self, resource: str) -> None:
+        """Take the endpoint's URL, with or without a slash at its end, as the audience where there is no other."""
+        if not self._audience:
+            self._audiences = {resource.rstrip("/"), resource.rstrip("/") + "/"}
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return whom a token speaks for, or None with the reason noted."""
+        try:
+            found = self._seen.get(token) or await self._verified(token)
+            note()
+            return found
+        except TokenRefused as refused:
+            note(refused.reason)
+        except IssuerUnreachable:
+            note(refusals.UNREACHABLE)
+        return None
+
+    async def _verified(self, token: str) -> AccessToken:
+        jwt = read(token)
+        if jwt is None:
+            claims, until = await self._introspected(token), self._clock() + OPAQUE_S
+        else:
+            signed, claims = jwt[0], self._checked(jwt[1])
+            if claims.get("exp") is None:
+                raise TokenRefused(refusals.NO_EXPIRY)
+            check_kind(signed.headers(), claims, self._client[0] if self._client else None)
+            # Last, since it may cost the issuer a request: a token that could not be good never does.
+            until = (await self._check_signature(signed)).fresh_until
+        scopes = scopes_of(claims)
+        if not set(self.required_scopes) <= set(scopes):
+            raise TokenRefused(refusals.MISSING_SCOPE)
+        found = AccessToken(
+            token=token,
+            client_id=next(iter([*_texts(claims.get("client_id")), *_texts(claims.get("azp"))]), ""),
+            scopes=scopes,
+            expires_at=None if claims.get("exp") is None else int(claims["exp"]),
+            subject=claims["sub"],
+            claims=dict(claims),
+        )
+        self._seen.keep(token, found, until)
+        return found
+
+    def _checked(self, claims: Claims) -> Claims:
+        now = self._clock()
+        if claims.get("iss") != self.issuer.url:
+            raise TokenRefused(refusals.WRONG_ISSUER)
+        times = {name: _number(claims[name]) for name in ("exp", "nbf", "iat") if claims.get(name) is not None}
+        if times.get("exp", math.inf) <= now:
+            raise TokenRefused(refusals.EXPIRED)
+        if times.get("nbf", 0) > now + LEEWAY_S:
+            raise TokenRefused(refusals.NOT_YET)
+        if times.get("iat", 0) > now + LEEWAY_S:
+            raise TokenRefused(refusals.FROM_THE_FUTURE)
+        if self._audiences.isdisjoint(_texts(claims.get("aud"))):
+            raise TokenRefused(refusals.WRONG_AUDIENCE)
+        if not isinstance(claims.get("sub"), str) or not claims["sub"]:
+            raise TokenRefused(refusals.NO_SUBJECT)
+        if "cnf" in claims:  # RFC 9449 §7.1: whoever stole it could send it as a plain bearer token.
+            raise TokenRefused(refusals.KEY_BOUND)
+        return claims
+
+    async def _check_signature(self, signed: jws.CompactSignature) -> Keys:
+        """Return the keys that a signature was found good by, those that are newer than the token if need be."""
+        came, keys = self._clock(), await self.issuer.keys()
+        is_good = _is_of(signed, keys)
+        if not is_good and signed.headers().get("kid") not in [key.kid for key in keys.signing if key.kid]:
+            keys = await self.issuer.renewed(keys) or keys
+            is_good = _is_of(signed, keys)
+            if not is_good and keys.fetched_at < came:  # It may be of a key that came since.
+                raise IssuerUnreachable("it was asked a moment ago")
+        if not is_good:
+            raise TokenRefused(refusals.FOREIGN_KEY)
+        if keys is not self._seen_by:  # Nothing that a withdrawn key has signed is remembered.
+            self._seen.clear()
+            self._seen_by = keys
+        return keys
+
+    async def _introspected(self, token: str) -> Claims:
+        """Return what the issuer says of an opaque token (RFC 7662), once it was checked."""
+        document = (await self.issuer.keys()).document if self._client else {}
+        url = document.get("introspection_endpoint")
+        if self._client is None or not isinstance(url, str) or len(token) > _LONGEST:
+            raise TokenRefused(refusals.UNREADABLE)
+        # RFC 6749 §2.3.1 has both encoded before they are joined.
+        auth = httpx2.BasicAuth(*map(quote_plus, self._client))
+        try:
+            said = await self.issuer.ask("POST", url, data={"token": token}, auth=auth)
+        except (httpx2.HTTPError, ValueError) as error:
+            if not isinstance(error, httpx2.PoolTimeout):  # That is a flood's doing, not the issuer's.
+                self.issuer.tell(f"introspection: {type(error).__name__}")
+            raise IssuerUnreachable("introspection") from None
+        self.issuer.tell("")
+        if not isinstance(said, dict) or said.get("active") is not True:
+            raise TokenRefused(refusals.INACTIVE)
+        if str(said.get("token_type", "Bearer")).lower() not in ("bearer", "access_token"):
+            raise TokenRefused(refusals.WRONG_TYPE)
+        return self._checked({"iss": self.issuer.url, **said})
+
+
+def read(token: str) -> tuple[jws.CompactSignature, Claims] | None:
+    """Return a token as a JWT and what it says, which nobody has verified; None for one that is opaque.
+
+    Raises:
+        TokenRefused: it says nothing that can be read.
+    """
+    if token.count(".") != 2 or len(token) > _LONGEST:
+        return None
+    try:
+        signed = jws.extract_compact(token.encode("ascii"), registry=_REGISTRY)
+    except (JoseError, ValueError, TypeError, AttributeError, RecursionError):
+        return None
+    try:
+        claims = json.loads(signed.payload)
+    except (ValueError, RecursionError):
+        claims = None
+    if not isinstance(claims, dict) or not isinstance(signed.protected, dict):
+        raise TokenRefused(refusals.UNREADABLE)
+    return signed, claims
+
+
+def check_kind(header: Mapping[str, Any], claims: Claims, client_id: str | None) -> None:
+    """Refuse a JWT that is not signed as issuers sign, or is no access token.
+
+    Keys that it brings along or says where to get (`jwk`, `jku`, `x5c`, `x5u`) are never looked at.
+
+    RFC 9068 asks for `typ: at+jwt`; Keycloak, Auth0 and Entra ID send `JWT` or nothing with access tokens as with ID
+    tokens. What tells these apart is what else they say: an ID token holds what binds it to a login, or names its own
+    client as the only audience, and no scope. Where the audience is an endpoint's URL, the default, no ID token is for
+    it anyway; this is for those who configure a client's id as the audience.
+
+    Raises:
+        TokenRefused: with the reason.
+    """
+    _REGISTRY.get_alg(str(header.get("alg")))
+    if "crit" in header:
+        raise TokenRefused(refusals.CRITICAL_HEADER)
+    typ = str(header.get("typ", "JWT")).lower()
+    if typ not in (*_ACCESS_TYPES, "jwt"):
+        raise TokenRefused(refusals.WRONG_TYPE)
+    # Keycloak says what a token is in a claim `typ`, Cognito in `token_use`.
+    kind = str(claims.get("typ") or claims.get("token_use") or "access").lower()
+    own = {client_id, *_texts(claims.get("azp")), *_texts(claims.get("client_id"))}
+    is_for_itself = own.issuperset(_texts(claims.get("aud"))) and not {"scope", "scp"} & claims.keys()
+    is_marked = kind not in ("access", "bearer") or _OF_ID_TOKENS & claims.keys()
+    if typ == "jwt" and (is_marked or is_for_itself):
+        raise TokenRefused(refusals.ID_TOKEN)
+
+
+def scopes_of(claims: Claims) -> list[str]:
+    """Return the scopes of a token, which some issuers call `scp`, and some write as a list."""
+    given = claims["scope"] if "scope" in claims else claims.get("scp")
+    return given.split() if isinstance(given, str) else _texts(given)
+
+
+def _is_of(signed: jws.CompactSignature, keys: Keys) -> bool:
+    """Whether a signature is of one of an issuer's keys that have the token's key id, or where either has none."""
+    kid = signed.headers().get("kid")
+    for key in keys.signing:
+        if kid is None or key.kid is None or key.kid == kid:
+            try:
+                if jws.validate_compact(signed, key, registry=_REGISTRY):
+                    return True
+            except (JoseError, ValueError, TypeError, AttributeError):  # A key for something else.
+                continue
+    return False
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 10**12:
+        raise TokenRefused(refusals.UNREADABLE)
+    return value
+
+
+def _texts(value: object) -> list[str]:
+    """Return the strings of a claim that is one or a list of them."""
+    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)]
