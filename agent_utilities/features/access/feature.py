@@ -30,6 +30,7 @@ from agent_utilities.visibility.decision import Decision
 if TYPE_CHECKING:
     from fastmcp.server.auth import AuthProvider
 
+    from agent_utilities.features.access.login import Login
     from agent_utilities.mcp.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.access")
@@ -66,7 +67,7 @@ class AccessControl(Feature):
 
     def __init__(self) -> None:
         self.tokens: FileTokens | None = None
-        self._auth: AuthProvider | None = None
+        self._auth: Login | None = None
         self._rules, self._files = Rules(), SettingsFiles()
         self._watched: list[Path] = []
         self._seen: object = None
@@ -121,7 +122,9 @@ class AccessControl(Feature):
             return None
         if self._auth is None:
             self.check()
-            self._auth = self.tokens
+            from agent_utilities.features.access.login import login_of  # what tries rules needs no login
+
+            self._auth = login_of(self.host.surface.operator.settings, self.tokens)
         return self._auth
 
     def grant(self, caller: Caller) -> Grant | None:
@@ -195,6 +198,10 @@ class AccessControl(Feature):
         """Return by which rule a caller is listed what they are."""
         grant = self.host.callers.grant_of(request.caller)
         return {} if grant is None or not self._rules.rules else {"access": {"rule": grant.rule}}
+
+    def health(self) -> Mapping[str, Any]:
+        """Return what is wrong where tokens can't be checked as they should be."""
+        return {"login": self._auth.trouble} if self._auth is not None and self._auth.trouble else {}
 
     def start_lines(self) -> Sequence[str]:
         """Return how many rules there are, and where they do not hold."""

@@ -12,6 +12,8 @@ from fastmcp.server.auth import AccessToken, TokenVerifier
 from agent_utilities.access.rules import LOCAL
 from agent_utilities.access.token_file import PREFIX, TokenFile, read_tokens
 from agent_utilities.errors import InputError
+from agent_utilities.features.access import refusals
+from agent_utilities.features.access.refusals import note
 
 logger = logging.getLogger("agent_utilities.access")
 
@@ -65,4 +67,7 @@ class FileTokens(TokenVerifier):
                 subject=found.name,
                 claims=claims,
             )
-        return None if access.expires_at is not None and access.expires_at <= time.time() else access
+        if access.expires_at is not None and access.expires_at <= time.time():
+            note(refusals.EXPIRED)
+            return None
+        return access
