@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Config = GatewayConfig | Mapping[str, Any] | str | Path | Sequence[str | Path]
 
 ACCESS = Later("agent_utilities.features.access.feature:AccessControl", ("auth_tokens", "auth_issuer", "access"))
+QUOTAS = Later("agent_utilities.features.quotas.feature:Quotas", ("quota",))
 
 
 def create_mcp_server(
@@ -67,7 +68,7 @@ def default_features(graph: ToolGraph | None = None) -> list[Feature | Later]:
 
     usage = Usage()
     query = Query(usage, graph)
-    return [ACCESS, usage, ToolSearch(query), query, ContextReport()]
+    return [ACCESS, QUOTAS, usage, ToolSearch(query), query, ContextReport()]
 
 
 def create_gateway(
@@ -146,7 +147,7 @@ def gateway_features(
         from agent_utilities.features.capabilities.feature import Capabilities
 
         switched = [Capabilities(offer, upstreams, query)]
-    return [ACCESS, usage, upstreams, *switched, ToolSearch(query), query, ContextReport()]
+    return [ACCESS, QUOTAS, usage, upstreams, *switched, ToolSearch(query), query, ContextReport()]
 
 
 def gateway_of(

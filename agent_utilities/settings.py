@@ -12,6 +12,19 @@ from agent_utilities.selection.model import Policy
 from agent_utilities.selection.profiles import FileSetting
 
 
+class Quota(BaseModel):
+    """The most that one person, tool or upstream may have; no bound where None."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    calls_per_minute: int | None = Field(default=None, ge=1)
+    """Calls of tools that may begin in a minute."""
+    bytes_per_minute: int | None = Field(default=None, ge=1)
+    """Bytes of results in a minute, as JSON; the result that goes beyond them is still given."""
+    calls_at_once: int | None = Field(default=None, ge=1)
+    """Calls that may be under way at one time."""
+
+
 class Settings(BaseModel):
     """Settings of one server; every field's variable is `MCP_` and its name in capitals."""
 

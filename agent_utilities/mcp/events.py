@@ -56,9 +56,26 @@ class PolicyChanged(Event):
     """What is permitted changed while the server runs.
 
     Args:
-        what: `rules`, `tokens`, `config` or `lock`.
+        what: `rules`, `tokens`, `quotas`, `config` or `lock`.
         told: what of it changed, in words; nothing secret.
     """
 
     what: str
     told: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaExceeded(Event):
+    """A call was refused, since a quota is used up.
+
+    Args:
+        quota: whose it is: `person`, `tool` or `server`.
+        bound: what of it: `calls_per_minute`, `bytes_per_minute` or `calls_at_once`.
+        tool: that was called.
+        retry_s: seconds after which the same call may be made.
+    """
+
+    quota: str
+    bound: str
+    tool: str
+    retry_s: int

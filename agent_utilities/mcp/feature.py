@@ -68,11 +68,13 @@ class Grant:
         bounds: their profiles' fields, on the channels `rule` and `token`.
         may: their rights to what is no tool: `metrics`, `context`, `page.read`, `page.operate`.
         rule: the number of the rule that holds, from 1; None where none does.
+        profiles: the folded names of the profiles that it is made of.
     """
 
     bounds: Selection = NOTHING
     may: frozenset[str] = frozenset()
     rule: int | None = None
+    profiles: frozenset[str] = frozenset()
 
 
 class Feature:

@@ -30,6 +30,8 @@ PROFILES = "profiles"
 """The key of the table of profiles."""
 NO_PROFILE = "none"
 """The name that stands for no profile."""
+QUOTA = "quota"
+"""The setting of quotas, and the key of a profile's own."""
 EVERYTHING = "all"
 """What a rule of access names where it takes nothing away."""
 
@@ -53,7 +55,7 @@ class FileFields:
         channel: whose it is.
         selection: its selection fields, outside of profiles.
         profiles: the selection of each profile, by folded name.
-        settings: its other settings, by name.
+        settings: its other settings, by name; profiles' quotas stand in `quota`, under `profiles`.
     """
 
     name: str
@@ -93,6 +95,7 @@ def read_fields(
             raise SelectionError("given twice", key, f"{place}{key}", "keep one of them")
         elif not isinstance(value, str) or value.strip():
             others[plain] = FileSetting(value, f"{place}{key}")
+    others |= _with_quotas(others.get(QUOTA), table, place)
     return FileFields(name, channel, _selection(table, channel, place), profiles, others)
 
 
@@ -122,9 +125,23 @@ def _profiles(given: object, channel: FileChannel, place: str) -> Iterator[tuple
             row = field_of(key, channel)
             if row is not None and row.name == "profile":
                 raise SelectionError("a profile in a profile", key, f"{source}.{key}", "write its fields here")
-            if row is None:
-                raise _unknown(key, channel, f"{source}.", [stem for stem in _STEMS if stem != "profile"])
+            if row is None and key != QUOTA:
+                raise _unknown(key, channel, f"{source}.", [QUOTA, *(stem for stem in _STEMS if stem != "profile")])
         yield folded, _selection(table, channel, f"{source}.")
+
+
+def _with_quotas(setting: FileSetting | None, table: Mapping[str, Any], place: str) -> dict[str, FileSetting]:
+    """Return the setting of quotas with those of the profiles of a file; nothing where there are none."""
+    given: Mapping[str, Any] = next((value for key, value in table.items() if key.lower() == PROFILES), {})
+    quotas = {fold(name): profile[QUOTA] for name, profile in given.items() if QUOTA in profile}
+    others = setting.value if setting is not None else {}
+    if not isinstance(others, Mapping):
+        return {}  # which is told where settings are read
+    if PROFILES in others:
+        hint = f"write each as [{PROFILES}.NAME.{QUOTA}]"
+        raise SelectionError("unknown key", PROFILES, f"{place}{QUOTA}.{PROFILES}", hint)
+    source = setting.source if setting is not None else f"{place}{PROFILES}"
+    return {QUOTA: FileSetting({**others, PROFILES: quotas}, source)} if quotas else {}
 
 
 def _profile_name(name: str, source: str) -> str:

@@ -23,8 +23,8 @@ from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.runtime.watched_files import stamps
 from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import NOTHING, Selection
-from agent_utilities.selection.profiles import EVERYTHING, SettingsFiles
+from agent_utilities.selection.model import NOTHING, Selection, fold
+from agent_utilities.selection.profiles import EVERYTHING, NO_PROFILE, SettingsFiles
 from agent_utilities.visibility.decision import Decision
 
 if TYPE_CHECKING:
@@ -135,21 +135,23 @@ class AccessControl(Feature):
         return known[1]
 
     def _granted(self, caller: Caller) -> Grant | None:
-        bounds = self._of_token(caller)
+        named = self._profile_of_token(caller)
+        bounds = self._files.for_access(named, "token", f"token {caller.subject}") if named else NOTHING
+        profiles = frozenset((fold(named),) if named else ())
         if not self._rules.rules:
-            return Grant(bounds, _WITHOUT_RULES) if bounds else None
-        access = self._rules.access({**caller.claims, "client": caller.client or None})
-        may = access.rule.may if access.rule is not None else frozenset[str]()
-        number = access.rule.number if access.rule is not None else None
-        return Grant(merge(bounds_of(access, self._files), bounds), may, number)
+            is_bounded = fold(named) not in ("", EVERYTHING)
+            return Grant(bounds, _WITHOUT_RULES, profiles=profiles) if is_bounded else None
+        rule = (access := self._rules.access({**caller.claims, "client": caller.client or None})).rule
+        may, number = (frozenset[str](), None) if rule is None else (rule.may, rule.number)
+        profiles |= frozenset((fold(rule.profile),) if rule is not None else ())
+        return Grant(merge(bounds_of(access, self._files), bounds), may, number, profiles)
 
-    def _of_token(self, caller: Caller) -> Selection:
-        """Return the bounds of a token of the file; everything is denied to one that is there no more."""
+    def _profile_of_token(self, caller: Caller) -> str:
+        """Return the profile of a token of the file, if it has one; `none` for one that is there no more."""
         if self.tokens is None or caller.issuer != LOCAL:
-            return NOTHING
+            return ""
         token = self.tokens.file.of(caller.subject)
-        profile = "none" if token is None else token.profile or EVERYTHING
-        return self._files.for_access(profile, "token", f"token {caller.subject}")
+        return NO_PROFILE if token is None else token.profile
 
     async def run(self) -> None:
         """Follow the files of rules and tokens: what holds by them holds for requests from then on."""

@@ -1,0 +1,1 @@
+"""How much each person, tool and upstream may be called."""

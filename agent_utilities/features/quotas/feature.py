@@ -1,0 +1,251 @@
+"""Quotas: a call beyond what a person, a tool or a server may have is refused, and told when to try again.
+
+Counted in this process, in windows of a minute that begin with the first call of each: a result's bytes are known only
+after the call, and windows that slide drop a number that goes beyond them. Such a result is given, and the next call
+refused.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from anyio import CapacityLimiter, WouldBlock
+from cachetools import LRUCache
+from limits.aio.storage import MemoryStorage
+from pydantic_core import PydanticSerializationError, to_json
+
+from agent_utilities.errors import AgentUtilitiesError
+from agent_utilities.features.quotas.table import BOUNDS, NO_QUOTA, QuotaTable, read_quotas, smallest
+from agent_utilities.mcp.events import Event, PolicyChanged, QuotaExceeded
+from agent_utilities.mcp.fastmcp_internals import tool_of_task
+from agent_utilities.mcp.feature import Feature, Refusal
+from agent_utilities.mcp.request import Call, Request, ToolCalled
+from agent_utilities.mcp.sessions import NOBODY
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.settings import Quota
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry, Counter
+
+    from agent_utilities.mcp.agent_server import AgentServer
+    from agent_utilities.mcp.surface.operator import Operator
+
+logger = logging.getLogger("agent_utilities.quotas")
+
+Kind = Literal["person", "tool", "server"]
+KINDS: tuple[Kind, ...] = ("person", "tool", "server")
+
+_WINDOW_S = 60
+_N_COUNTED = 10_000
+"""The most of each kind that are counted; of more in a minute, who called the longest ago is counted anew."""
+_CALLS, _BYTES, _AT_ONCE = BOUNDS
+_WHAT = {_CALLS: "calls a minute", _BYTES: "bytes of results a minute", _AT_ONCE: "calls at once"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """Whom a call counts for, and what they may have."""
+
+    kind: Kind
+    name: str
+    quota: Quota
+
+    def told(self, tool: str, bound: str) -> str:
+        """Return what its caller is told: a bound of theirs or their tool's, and no server's name (law L1)."""
+        of = {"tool": tool, "server": f"the server of {tool}"}.get(self.kind)
+        who = "you" if of is None else f"all callers of {of} together"
+        return f"{who} may have {getattr(self.quota, bound)} {_WHAT[bound]}"
+
+
+_Over = tuple[Bounded, str, int]
+"""Who has used up which bound, and the seconds after which there may be more."""
+
+
+class Quotas(Feature):
+    """Refuses calls beyond what the operator's settings and the gateway's configuration allow.
+
+    A person is an issuer and its subject; all who have no token are one. The quota of a tool or a server is for all
+    callers together. Lists, searches and denied names are not counted.
+
+    Args:
+        of_upstreams: returns the quotas in the configuration of upstreams, by name.
+    """
+
+    name = "quotas"
+    hears = (ToolCalled, PolicyChanged)
+
+    def __init__(self, of_upstreams: Callable[[], Mapping[str, Quota]] = dict) -> None:
+        self._of_upstreams = of_upstreams
+        self._table = QuotaTable()
+        self._counted: dict[Kind, LRUCache[str, MemoryStorage]] = {kind: LRUCache(_N_COUNTED) for kind in KINDS}
+        self._under_way: dict[tuple[Kind, str], CapacityLimiter] = {}
+        self._refusals: Counter | None = None
+
+    def attach(self, host: AgentServer) -> None:
+        """Read the quotas.
+
+        Raises:
+            SettingsError: one can't be read.
+        """
+        super().attach(host)
+        self._table = _table_of(host.surface.operator)
+
+    # -- around calls ------------------------------------------------------------------------------------------------
+
+    async def admit(self, request: Request, call: Call) -> None:
+        """Count a call for all that it counts for.
+
+        Raises:
+            Refusal: one of them has used up what they may have; then it is counted for none.
+        """
+        bounded = await self._bounded(request, call.name)
+        over = [each for one in bounded for each in await self._used_up(one)] or self._enter(bounded, request)
+        if over:
+            one, bound, retry_s = max(over, key=lambda each: each[2])
+            logger.info("tools/call name=%r refused by quota=%s bound=%s", call.name, one.kind, bound)
+            if self._refusals is not None:
+                self._refusals.labels(one.kind).inc()
+            self.host.notify(QuotaExceeded(one.kind, bound, call.name, retry_s))
+            raise Refusal(f"refused by a quota: {one.told(call.name, bound)}; try again in {retry_s} s")
+        for one in bounded:
+            if one.quota.calls_per_minute is not None:
+                await self._counts(one).incr(_CALLS, _WINDOW_S)
+
+    async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:
+        """Count the bytes of a call's result."""
+        await self._count_bytes(request.values.get(self.name, ()), result)
+        return result
+
+    async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
+        """Count the bytes of the result of a call that was made as a task, which is asked for afterwards."""
+        task = request.params.get("taskId")
+        if task is not None and (tool := await tool_of_task(self.host, str(task))) is not None:
+            await self._count_bytes(await self._bounded(request, tool[0]), result)
+        return result
+
+    async def _count_bytes(self, bounded: Sequence[Bounded], result: Mapping[str, Any]) -> None:
+        if counting := [one for one in bounded if one.quota.bytes_per_minute is not None]:
+            n_bytes = _n_bytes(result)
+            for one in counting:
+                await self._counts(one).incr(_BYTES, _WINDOW_S, n_bytes)
+
+    def notify(self, event: Event) -> None:
+        """Give back the places of a call that is over, however it ended; read quotas again where rules changed."""
+        match event:
+            case ToolCalled():
+                self._leave(event.request)
+            case PolicyChanged("rules"):
+                self.host.start(self._read_again())
+
+    # -- whom a call counts for --------------------------------------------------------------------------------------
+
+    async def _bounded(self, request: Request, tool: str) -> list[Bounded]:
+        person = (request.caller or NOBODY).person
+        found = [
+            Bounded("person", json.dumps(person), self._table.of_person(self._profiles(request))),
+            Bounded("tool", tool, self._table.of_tool(tool)),
+        ]
+        of_upstreams = self._of_upstreams()
+        if (self._table.servers or of_upstreams) and (component := await self.host.get_tool(tool)) is not None:
+            server = self.host.origin_of(component).server.name or self.host.name
+            quota = smallest(self._table.of_server(server), of_upstreams.get(server, NO_QUOTA))
+            found.append(Bounded("server", server, quota))
+        return [one for one in found if one.quota != NO_QUOTA]
+
+    def _profiles(self, request: Request) -> frozenset[str]:
+        """Return the folded names of all profiles named for a request: the quotas of each hold, as its denies do."""
+        grant = self.host.callers.grant_of(request.caller) if self._table.profiles else None
+        slots = (*self.host.surface.operator.selection.slots, *request.selection.slots)
+        values = [setting.value for (field, _), setting in slots if field == "profile"]
+        named = frozenset(str(value[0]) for value in values if isinstance(value, tuple))
+        return named if grant is None else named | grant.profiles
+
+    # -- calls and bytes a minute, calls at once ---------------------------------------------------------------------
+
+    def _counts(self, one: Bounded) -> MemoryStorage:
+        """Return what counts for somebody: a store of their own, since one goes through all of its keys each time."""
+        stores = self._counted[one.kind]
+        if (store := stores.get(one.name)) is None:
+            store = stores[one.name] = MemoryStorage()
+        return store
+
+    async def _used_up(self, one: Bounded) -> list[_Over]:
+        """Return which windows of somebody's are full, and the seconds until they end."""
+        found = []
+        for bound in (_CALLS, _BYTES):
+            limit = getattr(one.quota, bound)
+            if limit is not None and await (store := self._counts(one)).get(bound) >= limit:
+                left_s = await store.get_expiry(bound) - time.time()
+                found.append((one, bound, max(1, math.ceil(left_s))))
+        return found
+
+    def _enter(self, bounded: Sequence[Bounded], request: Request) -> list[_Over]:
+        """Take a place for a call with all that it counts for; where one has none left, tell which.
+
+        Whether it is made or not, it is over in the end, and gives back what it took.
+        """
+        request.values[self.name] = bounded
+        for one in bounded:
+            if (limit := one.quota.calls_at_once) is not None:
+                limiter = self._under_way.setdefault((one.kind, one.name), CapacityLimiter(limit))
+                limiter.total_tokens = limit  # it may have been another
+                try:
+                    limiter.acquire_on_behalf_of_nowait(request)
+                except WouldBlock:
+                    return [(one, _AT_ONCE, 1)]
+        return []
+
+    def _leave(self, request: Request) -> None:
+        """Give back the places that a call has; forget whoever has no call under way any more."""
+        for one in request.values.pop(self.name, ()):
+            if (limiter := self._under_way.get(key := (one.kind, one.name))) is not None:
+                with suppress(RuntimeError):  # it may have none there
+                    limiter.release_on_behalf_of(request)
+                if not limiter.borrowed_tokens:
+                    del self._under_way[key]
+
+    # -- what is told, and followed ----------------------------------------------------------------------------------
+
+    def start_lines(self) -> Sequence[str]:
+        """Return that calls are bounded."""
+        return ["calls are bounded by quotas, which are counted in this process"]
+
+    def register_metrics(self, registry: CollectorRegistry) -> None:
+        """Register how many calls were refused."""
+        from prometheus_client import Counter
+
+        self._refusals = Counter("mcp_quota_refusals", "Calls refused by a quota.", ["quota"], registry=registry)
+        for kind in KINDS:
+            self._refusals.labels(kind)
+
+    async def _read_again(self) -> None:
+        operator = self.host.surface.operator.again()
+        try:
+            table = await in_daemon_thread(partial(_table_of, operator))
+        except AgentUtilitiesError as error:
+            logger.error("%s; quotas stay as they were", error)
+            return
+        if table != self._table:
+            self._table = table
+            self.host.notify(PolicyChanged("quotas", "quotas of the settings file were read again"))
+
+
+def _table_of(operator: Operator) -> QuotaTable:
+    settings, files = operator.settings, operator.files.files
+    file = next((f"file {file.name}" for file in files if "quota" in file.settings), "settings")
+    return read_quotas(settings.quota, file)
+
+
+def _n_bytes(result: Mapping[str, Any]) -> int:
+    try:
+        return len(to_json(result, serialize_unknown=True))
+    except PydanticSerializationError:  # half of a surrogate pair
+        return len(json.dumps(result, default=str))
