@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,7 +148,8 @@ def gateway_features(
         from agent_utilities.features.capabilities.feature import Capabilities
 
         switched = [Capabilities(offer, upstreams, query)]
-    return [ACCESS, QUOTAS, usage, upstreams, *switched, ToolSearch(query), query, ContextReport()]
+    quotas = replace(QUOTAS, more=(upstreams.quotas,), wanted=upstreams.quotas)
+    return [ACCESS, quotas, usage, upstreams, *switched, ToolSearch(query), query, ContextReport()]
 
 
 def gateway_of(

@@ -44,15 +44,17 @@ class Later:
         place: its class, such as `agent_utilities.features.audit.feature:Audit`.
         settings: those of which one that is set wants it.
         more: what it is made of.
+        wanted: returns whether anything else wants it, asked once the features beside it are attached.
     """
 
     place: str
     settings: tuple[str, ...]
     more: tuple[Any, ...] = ()
+    wanted: Callable[[], object] = lambda: False
 
     def is_on(self, operator: Operator) -> bool:
-        """Return whether the operator's settings want it."""
-        return any(getattr(operator.settings, name) for name in self.settings)
+        """Return whether the operator's settings want it, or anything else does."""
+        return any(getattr(operator.settings, name) for name in self.settings) or bool(self.wanted())
 
     def made(self) -> Feature:
         """Return the feature."""

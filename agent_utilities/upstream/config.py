@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StrictBool, StringConstraints
 
+from agent_utilities.settings import Quota
 from agent_utilities.upstream.limits import Limits
 
 Transport = Literal["stdio", "http", "sse"]
@@ -116,6 +117,8 @@ class UpstreamConfig(BaseModel):
     """Bytes that one message of its may have."""
     max_call_s: _Seconds | None = None
     """Seconds a call may take in all; an hour where None, or `timeout_s` where that is longer."""
+    quota: Quota | None = None
+    """How much it may be called, by all callers together."""
     overrides: Mapping[str, ToolOverride] = Field(default_factory=dict)
     """What the operator says of single tools, by the name that the upstream calls them."""
     capabilities: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)

@@ -208,6 +208,7 @@ class TestOfOurOwn:
             "idle_s": 9,
             "maxCallSeconds": 10,
             "maxMessageBytes": 2**20,
+            "quota": {"callsPerMinute": 11, "calls_at_once": 12},
         }
         upstream = only(config_of(tmp_path / "mcp.json", {"mcpServers": {"x": server}}))
         told = upstream.model_dump(
@@ -234,6 +235,7 @@ class TestOfOurOwn:
             "idle_s": 9,
             "max_call_s": 10,
             "max_message_bytes": 2**20,
+            "quota": {"calls_per_minute": 11, "bytes_per_minute": None, "calls_at_once": 12},
         }
         override = upstream.overrides["read"]
         assert (override.description, override.title, override.tags, override.enabled) == (

@@ -24,6 +24,7 @@ from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Request
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import NOTHING, NameSet, Selection, fold
+from agent_utilities.settings import Quota
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.operator.operator_rules import ConfigFiles, OperatorRules
@@ -94,10 +95,17 @@ class Upstreams(Feature):
         self._late = {each.config.digest for each in unseen if self._store.is_late(each.config)}
         host.add_completion_handler(self.provider.complete)
 
+    def quotas(self) -> Mapping[str, Quota]:
+        """Return how much upstreams may be called, by their names, where their configuration says it."""
+        return {each.config.name: each.config.quota for each in self.upstreams if each.config.quota is not None}
+
     async def bring_about(self) -> None:
         """Have the upstreams of the configuration, and those that are wanted beside them, and no others."""
         every = (*self.config.upstreams, *self.more_configs())
         await self.upstreams.reload(self.config.model_copy(update={"upstreams": every}))
+        if (quotas := self.quotas()) and all(each.name != "quotas" for each in self.host.features):
+            why = "there were none at the start; with any under [quota] in your settings file they are"
+            logger.warning("the quotas of %s are not held: %s", ", ".join(quotas), why)
 
     # -- while it runs -----------------------------------------------------------------------------------------------
 

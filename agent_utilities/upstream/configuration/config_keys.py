@@ -61,6 +61,7 @@ KEYS: tuple[Key, ...] = (
     Key("max_call_s", ("maxCallSeconds", "max_call_s")),
     Key("max_message_bytes", ("maxMessageBytes", "max_message_bytes")),
     Key("idle_s", ("idleSeconds", "idle_s")),
+    Key("quota", ("quota",), values.quota),
 )
 """In the order of the table in `docs/gateway.md`, which says what each is for."""
 
@@ -91,6 +92,8 @@ EXPECTED: Mapping[str, str] = {
     "forward_meta": f'{_NAMES} ["example.com/user"], each your own and in full',
     "overrides": 'an object by tool, such as {"read": {"description": "…", "enabled": true}}',
     "description": "a text",
+    "quota": 'an object with any of "calls_per_minute", "bytes_per_minute" and "calls_at_once", each a whole number '
+    "above 0",
     "max_message_bytes": "a whole number from 65536 to 1073741824, such as 16777216",
 }
 """What would do for a field, where something else was written; a time for all others."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from agent_utilities.settings import Quota
 from agent_utilities.upstream.configuration.variables import REFERENCE, Reading, Unusable
 
 _T = TypeVar("_T")
@@ -25,6 +26,7 @@ _OF_OAUTH = {
     **{"clientid": "client_id", "clientsecret": "client_secret", "callbackport": "callback_port"},
     **dict.fromkeys(("scope", "scopes"), "scopes"),
 }
+_OF_QUOTA = {name.replace("_", ""): name for name in Quota.model_fields}
 _TRANSPORTS = {"stdio": "stdio", "local": "stdio", "sse": "sse"} | dict.fromkeys(
     ("http", "streamablehttp", "remote", "httpstream", "streamable"), "http"
 )
@@ -160,6 +162,11 @@ def oauth(value: Any, reading: Reading) -> dict[str, Any]:
     if isinstance(scopes := client.get("scopes"), str):
         client["scopes"] = scopes.split()
     return {"auth": "oauth", "oauth": client or None}
+
+
+def quota(value: Any, reading: Reading) -> dict[str, Any]:
+    """Read how much a server may be called."""
+    return {_OF_QUOTA.get(fold(name)) or name: told for name, told in _a(dict, value).items()}
 
 
 def bearer_variable(value: Any, reading: Reading) -> dict[str, Any]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _BEHIND = {
     "source", "allow", "deny", "lazy", "tags", "description", "timeout_s", "idle_s", "overrides", "capabilities",
     "start_timeout_s", "list_timeout_s", "max_call_s", "forward_headers", "forward_meta",
+    "quota",
 }  # fmt: skip
 """What of a config may change without the connection being another."""
 
