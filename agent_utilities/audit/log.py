@@ -1,0 +1,235 @@
+"""The record that one process writes: lines are put into a queue, and a thread of its own makes and writes them.
+
+Whatever the disk does, whoever notes a line goes on at once. Whoever must know that a line is written waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from agent_utilities.audit.chain import Head, write_line
+from agent_utilities.audit.files import RecordFile
+from agent_utilities.errors import AgentUtilitiesError
+from agent_utilities.runtime.waiting import is_set
+
+logger = logging.getLogger("agent_utilities.audit")
+
+Fields = Mapping[str, Any]
+_Waiting = tuple[float, Callable[[], Fields], "asyncio.Future[None] | None"]
+"""A line that is not written yet: when it was noted, what makes it, and who waits for it."""
+
+_AT_ONCE = 100
+"""The most lines that are made in one go: the event loop has its turn while they are written."""
+_HANGS_S = 5.0
+"""Seconds after which a disk that does not answer is told."""
+
+
+class RecordError(AgentUtilitiesError, OSError):
+    """A line can't be written to the record."""
+
+
+class AuditLog:
+    """One chain of lines in a file that other processes may write to as well.
+
+    Args:
+        path: the file.
+        opening: what the first line says.
+        max_bytes, max_age_s: as for `RecordFile`.
+        gathers_s: seconds that a line waits for others, to be written with them.
+    """
+
+    pause_s = 1.0
+    """Seconds until a write that failed is tried again, unless somebody waits for a line."""
+    most_lines = 10_000
+    """Lines that may wait to be written; what comes after them is lost, counted, and told in the record."""
+    limit_s = 5.0
+    """Seconds that anybody waits for a line, before it counts as one that can't be written."""
+    end_s = 2.0
+    """Seconds that a stop waits for what is not yet written."""
+
+    def __init__(
+        self, path: Path, opening: Fields, *, max_bytes: int, max_age_s: float, gathers_s: float = 0.02
+    ) -> None:
+        self._file, self._gathers_s = RecordFile(path, max_bytes, max_age_s), gathers_s
+        self.head = Head.of_new_chain()
+        """Of the last line that is on the disk."""
+        self.problem = ""
+        """Why nothing can be written just now, if so."""
+        self.n_written = 0
+        self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._pending: deque[_Waiting] = deque()
+        """What was taken from the queue: for the thread alone, as are the next two."""
+        self._n_done = self._n_told_lost = 0
+        self._n_noted = self._n_dropped = self._n_left = 0
+        self._busy_since_s: float | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ending, self._ended = threading.Event(), asyncio.Event()
+        self.note(lambda: opening)
+
+    # -- for the event loop: nothing here waits for a disk -----------------------------------------------------------
+
+    def note(self, fields: Callable[[], Fields], waits: asyncio.Future[None] | None = None) -> bool:
+        """Have a line written, and return at once; return False where it is lost, since too many wait.
+
+        Args:
+            fields: makes what it says, in the thread.
+            waits: to be told once it is written.
+        """
+        if self._n_noted - self._n_done >= self.most_lines or self._ending.is_set():
+            if self._n_dropped == self._n_told_lost:
+                logger.error("the audit record has ended, or is not written fast enough: lines are lost from now on")
+            self._n_dropped += 1
+            return False
+        self._n_noted += 1
+        self._queue.put((time.time(), fields, waits))
+        return True
+
+    async def written(self, fields: Callable[[], Fields]) -> None:
+        """Have a line written, and return once it is on the disk.
+
+        Raises:
+            RecordError: it can't be, or the disk does not answer; it is left out where that can still be.
+        """
+        waits = asyncio.get_running_loop().create_future()
+        if not self.note(fields, waits):
+            raise RecordError("it has ended, or too many lines wait to be written")
+        try:
+            async with asyncio.timeout(self.limit_s):
+                await waits
+        except TimeoutError:
+            raise RecordError(f"the disk has not answered for {self.limit_s:g} s") from None
+
+    @property
+    def n_lost(self) -> int:
+        """How many lines were noted and never will be written."""
+        return self._n_dropped + self._n_left
+
+    def health(self) -> dict[str, str | int]:
+        """Return the state for `/ready`: `writing`, `failing` with its cause, or `hanging`."""
+        since_s, problem = self._busy_since_s, self.problem
+        hangs = since_s is not None and time.monotonic() - since_s > _HANGS_S
+        state = "hanging" if hangs else "failing" if problem else "writing"
+        n_waiting = self._n_noted - self._n_done - self._n_left
+        return {
+            "state": state,
+            "cause": problem,
+            "n_written": self.n_written,
+            "n_waiting": n_waiting,
+            "n_lost": self.n_lost,
+        }
+
+    def start(self) -> None:
+        """Write what is noted, from now on; for the event loop that it is noted on."""
+        self._loop = asyncio.get_running_loop()
+        threading.Thread(target=self._run, name="audit", daemon=True).start()
+
+    async def close(self, closing: Fields) -> None:
+        """Write what is left, as the last line what is said of the end, and stop; within a bound.
+
+        Args:
+            closing: what the last line says.
+        """
+        self.note(lambda: closing)
+        self._ending.set()
+        self._queue.put(None)
+        if not await is_set(self._ended, within_s=self.end_s) or self._n_left:
+            logger.error(
+                "the audit record ends without %d lines: %s", self._n_noted - self._n_done, self.problem or "hanging"
+            )
+
+    # -- in the thread -----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        is_last = False
+        while not is_last:
+            is_last = self._gather()
+            while self._pending and self._write():
+                pass
+        self._n_left = len(self._pending)
+        self._file.close()
+        self._on_loop(self._ended.set)
+
+    def _gather(self) -> bool:
+        """Take what was noted, once there is any, and say whether nothing comes after it."""
+        taken: list[_Waiting | None] = []
+        with suppress(queue.Empty):
+            taken.append(self._queue.get(timeout=self.pause_s if self._pending else None))
+            if taken[-1] is not None and taken[-1][2] is None:
+                self._ending.wait(self.pause_s if self.problem else self._gathers_s)
+            while True:
+                taken.append(self._queue.get_nowait())
+        self._pending += [each for each in taken if each is not None]
+        return None in taken
+
+    def _write(self) -> bool:
+        """Write the next lines; return whether they were written."""
+        batch = list(islice(self._pending, 1 if self.problem else _AT_ONCE))
+        head, lines, n_dropped = self.head, [], self._n_dropped
+        for at_s, fields, waits in batch:
+            if waits is None or not waits.cancelled():  # else nobody goes on with what it tells of
+                line, head = write_line(head, at_s, _made(fields))
+                lines.append(line)
+        if n_lost := n_dropped - self._n_told_lost:
+            line, head = write_line(head, time.time(), {"event": "lost", "n_lines": n_lost})
+            lines.append(line)
+        self._busy_since_s = time.monotonic()
+        try:
+            self._file.append(b"".join(lines))
+        except Exception as error:
+            self._fail(error)
+            return False
+        finally:
+            self._busy_since_s = None
+        if self.problem:
+            logger.warning("the audit record is written again; %d lines were lost", self.n_lost)
+        self.head, self.problem, self._n_told_lost = head, "", n_dropped
+        self.n_written += len(lines)
+        self._done(batch, None)
+        for _ in batch:
+            self._pending.popleft()
+        return True
+
+    def _fail(self, error: Exception) -> None:
+        """Take note that nothing can be written, and tell those who wait; what nobody waits for is tried again."""
+        cause = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        if not self.problem:
+            logger.error("the audit record can't be written to %s: %s", self._file.path, cause)
+        self.problem = cause
+        waited_for = [each for each in self._pending if each[2] is not None]
+        self._pending = deque(each for each in self._pending if each[2] is None)
+        self._done(waited_for, RecordError(cause))
+
+    def _done(self, lines: Iterable[_Waiting], error: RecordError | None) -> None:
+        lines = list(lines)
+        self._n_done += len(lines)
+        if waiting := [waits for _, _, waits in lines if waits is not None]:
+            self._on_loop(lambda: _tell(waiting, error))
+
+    def _on_loop(self, call: Callable[[], None]) -> None:
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it is closed: nobody waits any more
+                self._loop.call_soon_threadsafe(call)
+
+
+def _made(fields: Callable[[], Fields]) -> Fields:
+    try:
+        return fields()
+    except Exception as error:  # a line that can't be made keeps no other from being written
+        logger.exception("a line of the audit record could not be made")
+        return {"event": "unreadable", "reason": type(error).__name__}
+
+
+def _tell(waiting: Iterable[asyncio.Future[None]], error: RecordError | None) -> None:
+    for each in waiting:
+        if not each.done():
+            each.set_exception(error) if error is not None else each.set_result(None)

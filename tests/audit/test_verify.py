@@ -1,0 +1,192 @@
+"""What is found of tampering: by the lines alone, and beside a head that was kept elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_utilities.audit.chain import Head, read_line, write_line
+from agent_utilities.audit.verify import Report
+from agent_utilities.errors import InputError
+from tests.audit.records import chain_text, of_file
+
+N = 20
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "audit.jsonl"
+
+
+def put(path: Path, lines: list[bytes]) -> None:
+    path.write_bytes(b"".join(lines))
+
+
+def about(report: Report, chain: str) -> list[str]:
+    """Return what was found, without where and of which chain."""
+    return [text.rpartition(chain)[2].lstrip(": ") for text in report.tampering]
+
+
+def anew(lines: list[bytes], at: int, old: bytes, new: bytes) -> list[bytes]:
+    """Return the lines with one changed and all hashes from there on made anew, as a forger would."""
+    out, head = lines[:at], None
+    for text in lines[at:]:
+        line = read_line(text.rstrip(b"\n"))
+        assert line is not None
+        before = Head(line.head.chain, line.head.number - 1, line.before) if head is None else head
+        number = int(text.split(b'"number":')[1].split(b",")[0].rstrip(b"}"))
+        fields = {"event": "forged" if head is None else "call", "number": number}
+        forged, head = write_line(before, 1_780_000_000 + line.head.number, fields)
+        out.append(forged)
+    return out
+
+
+class TestByItself:
+    def test_a_whole_chain_shows_nothing(self, path: Path) -> None:
+        lines, heads = chain_text(N)
+        put(path, lines)
+        report = of_file(path)
+        assert (report.tampering, report.torn) == ([], [])
+        assert [(chain.n_lines, chain.head) for chain in report.chains.values()] == [(N, heads[-1])]
+
+    @pytest.mark.parametrize("at", [0, 7, N - 1])
+    def test_a_changed_line_is_found(self, path: Path, at: int) -> None:
+        lines, heads = chain_text(N)
+        lines[at] = lines[at].replace(b'"call"', b'"cell"')
+        put(path, lines)
+        assert about(of_file(path), heads[0].chain) == ["was changed"]
+
+    def test_any_byte_of_a_line_counts(self, path: Path) -> None:
+        lines, _ = chain_text(3)
+        for place in range(len(lines[1]) - 1):
+            changed = bytearray(lines[1])
+            changed[place] ^= 1
+            put(path, [lines[0], bytes(changed), lines[2]])
+            report = of_file(path)
+            assert report.tampering, bytes(changed)
+
+    def test_a_changed_line_whose_hash_was_made_anew_is_found_by_the_next(self, path: Path) -> None:
+        lines, heads = chain_text(N)
+        put(path, [*lines[:7], anew(lines, 7, b"", b"")[7], *lines[8:]])
+        expected = ["does not follow from line 7: that was changed, and its hash made anew"]
+        assert about(of_file(path), heads[0].chain) == expected
+
+    def test_a_line_that_was_taken_out_is_found(self, path: Path) -> None:
+        lines, heads = chain_text(N)
+        put(path, lines[:7] + lines[8:])
+        assert about(of_file(path), heads[0].chain) == ["line 7 is missing"]
+
+    def test_lines_that_were_taken_out_at_the_beginning_are_found(self, path: Path) -> None:
+        lines, heads = chain_text(N)
+        put(path, lines[5:])
+        assert about(of_file(path), heads[0].chain) == ["lines 0 to 4 are missing"]
+
+    def test_a_moved_line_is_found(self, path: Path) -> None:
+        lines, heads = chain_text(N)
+        put(path, [*lines[:7], *lines[8:12], lines[7], *lines[12:]])
+        assert about(of_file(path), heads[0].chain) == ["was moved here from before line 12"]
+
+    def test_a_line_that_is_there_twice_is_found(self, path: Path) -> None:
+        lines, heads = chain_text(N)
+        put(path, [*lines[:7], lines[3], *lines[7:]])
+        assert about(of_file(path), heads[0].chain) == ["was put in: it is there twice"]
+
+    def test_what_is_no_line_is_found(self, path: Path) -> None:
+        lines, _ = chain_text(N)
+        put(path, [*lines[:7], b'{"event":"call"}\n', *lines[7:]])
+        assert [text.rpartition(": ")[2] for text in of_file(path).tampering] == ["a line was changed, or put in"]
+
+    def test_a_line_of_another_chain_does_not_count_for_one(self, path: Path) -> None:
+        lines, _ = chain_text(N)
+        others, _ = chain_text(N)
+        put(path, [line for pair in zip(lines, others, strict=True) for line in pair])
+        report = of_file(path)
+        assert (report.tampering, [chain.n_lines for chain in report.chains.values()]) == ([], [N, N])
+
+    def test_a_cut_end_is_not_found(self, path: Path) -> None:
+        lines, _ = chain_text(N)
+        put(path, lines[:15])
+        assert of_file(path).tampering == []
+
+    def test_a_chain_that_was_written_anew_is_not_found(self, path: Path) -> None:
+        lines, _ = chain_text(N)
+        put(path, anew(lines, 7, b"", b""))
+        assert of_file(path).tampering == []
+
+
+class TestWithAHead:
+    def test_a_chain_that_went_on_is_whole(self, path: Path) -> None:
+        lines, heads = chain_text(N)
+        put(path, lines)
+        assert of_file(path, heads[12], heads[-1]).tampering == []
+
+    @pytest.mark.parametrize(("left", "gone"), [(15, "lines 15 to 19"), (19, "lines 19 to 19")])
+    def test_a_cut_end_is_found(self, path: Path, left: int, gone: str) -> None:
+        lines, heads = chain_text(N)
+        put(path, lines[:left])
+        expected = [f"{gone} were cut off, as its head shows, or it was written anew"]
+        assert about(of_file(path, heads[-1]), heads[0].chain) == expected
+
+    def test_a_last_line_that_was_changed_and_hashed_anew_is_found(self, path: Path) -> None:
+        lines, heads = chain_text(N)
+        put(path, anew(lines, N - 1, b"", b""))
+        expected = ["is not that of its head: it, or what is before it, was written anew"]
+        assert about(of_file(path, heads[-1]), heads[0].chain) == expected
+
+    def test_a_chain_that_was_written_anew_is_found(self, path: Path) -> None:
+        lines, heads = chain_text(N)
+        put(path, anew(lines, 7, b"", b""))
+        assert len(of_file(path, heads[-1]).tampering) == 1
+
+    def test_a_head_from_before_the_change_shows_nothing(self, path: Path) -> None:
+        lines, heads = chain_text(N)
+        put(path, anew(lines, 7, b"", b""))
+        assert of_file(path, heads[6]).tampering == []
+
+    def test_a_chain_that_is_gone_is_found(self, path: Path) -> None:
+        _, gone = chain_text(N)
+        lines, _ = chain_text(N)
+        put(path, lines)
+        assert "all of it was taken out" in of_file(path, gone[-1]).tampering[0]
+
+
+class TestPieces:
+    @pytest.mark.parametrize("cut", [1, 30, 90, 200])
+    def test_a_piece_at_the_end_is_told_and_is_no_tampering(self, path: Path, cut: int) -> None:
+        lines, _ = chain_text(N)
+        put(path, [*lines[:15], lines[15][:cut]])
+        report = of_file(path)
+        assert (report.tampering, len(report.torn)) == ([], 1)
+
+    def test_a_piece_is_named_by_its_chain(self, path: Path) -> None:
+        lines, heads = chain_text(N)
+        put(path, [*lines[:15], lines[15][:90]])
+        what = f"line 15 of chain {heads[0].chain} is in pieces, as a kill or a full disk leaves it"
+        assert of_file(path).torn == [f"{path}:16: {what}"]
+
+    def test_a_head_shows_that_the_piece_was_once_whole(self, path: Path) -> None:
+        lines, heads = chain_text(N)
+        put(path, [*lines[:15], lines[15][:90]])
+        assert "lines 15 to 15 were cut off" in of_file(path, heads[15]).tampering[0]
+
+    def test_a_piece_with_lines_after_it_is_missing(self, path: Path) -> None:
+        lines, heads = chain_text(N)
+        put(path, [*lines[:15], lines[15][:90] + b"\n", *lines[16:]])
+        assert about(of_file(path), heads[0].chain) == ["line 15 is missing"]
+
+    def test_zeros_that_a_lost_disk_leaves_are_no_tampering(self, path: Path) -> None:
+        lines, _ = chain_text(N)
+        put(path, [*lines, bytes(100)])
+        assert (of_file(path).tampering, len(of_file(path).torn)) == ([], 1)
+
+
+class TestHead:
+    def test_is_read_as_it_is_printed(self) -> None:
+        head = chain_text(3)[1][-1]
+        assert Head.read(f" {head}\n", "option --head") == head
+
+    @pytest.mark.parametrize("text", ["", "a:1:b", f"{'0' * 16}:-1:{'0' * 64}", f"{'0' * 16}:1:{'0' * 63}"])
+    def test_another_text_is_refused(self, text: str) -> None:
+        with pytest.raises(InputError, match="not a head"):
+            Head.read(text, "option --head")
