@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Config = GatewayConfig | Mapping[str, Any] | str | Path | Sequence[str | Path]
 
 ACCESS = Later("agent_utilities.features.access.feature:AccessControl", ("auth_tokens", "auth_issuer", "access"))
+AUDIT = Later("agent_utilities.features.audit.feature:Audit", ("audit_file",))
 QUOTAS = Later("agent_utilities.features.quotas.feature:Quotas", ("quota",))
 
 
@@ -69,7 +70,7 @@ def default_features(graph: ToolGraph | None = None) -> list[Feature | Later]:
 
     usage = Usage()
     query = Query(usage, graph)
-    return [ACCESS, QUOTAS, usage, ToolSearch(query), query, ContextReport()]
+    return [ACCESS, AUDIT, QUOTAS, usage, ToolSearch(query), query, ContextReport()]
 
 
 def create_gateway(
@@ -149,7 +150,7 @@ def gateway_features(
 
         switched = [Capabilities(offer, upstreams, query)]
     quotas = replace(QUOTAS, more=(upstreams.quotas,), wanted=upstreams.quotas)
-    return [ACCESS, quotas, usage, upstreams, *switched, ToolSearch(query), query, ContextReport()]
+    return [ACCESS, AUDIT, quotas, usage, upstreams, *switched, ToolSearch(query), query, ContextReport()]
 
 
 def gateway_of(

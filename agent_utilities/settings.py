@@ -137,7 +137,7 @@ class Settings(BaseModel):
     access: list[dict[str, Any]] = Field(default_factory=list)
     """In a file, as `[[access]]`: rules that say who may what; the first that fits holds."""
     audit_file: str = ""
-    """The record of who called what, in JSON lines; none where blank."""
+    """The record of who called what, in JSON lines; `otel` for OpenTelemetry's logs in its place; none where blank."""
     audit_mode: Literal["best effort", "required"] = "best effort"
     """Whether a call whose line can't be written is refused (`required`), or the line is counted as lost."""
     audit_arguments: str = ""
@@ -145,7 +145,7 @@ class Settings(BaseModel):
     audit_max_mb: int = Field(default=64, ge=1, le=65_536)
     """MiB after which the record goes on in a new file."""
     audit_days: int = Field(default=90, ge=1, le=3650)
-    """The age in days at which a finished file of the record goes."""
+    """The age in days after which it does so too. None of its files is ever deleted."""
     quota: dict[str, Any] = Field(default_factory=dict)
     """In a file, as `[quota]`: how much each person, tool and upstream may be called."""
 

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from glob import escape
 from pathlib import Path
@@ -108,8 +109,10 @@ class RecordFile:
             file.close()
             raise OSError(errno.EINVAL, "not a file", str(self.path))
         file.seek(0)
-        first = read_line(file.readline(_LONGEST_LINE).rstrip(b"\n"))
-        self._since_s = time.time() if first is None else datetime.fromisoformat(first.at).timestamp()
+        self._since_s = time.time()
+        with suppress(ValueError):  # of a line that somebody has changed
+            if (first := read_line(file.readline(_LONGEST_LINE).rstrip(b"\n"))) is not None:
+                self._since_s = datetime.fromisoformat(first.at).timestamp()
         return file
 
     def _is_current(self, file: BinaryIO) -> bool:

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import queue
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from agent_utilities.audit.chain import Head, write_line
@@ -28,7 +26,7 @@ Fields = Mapping[str, Any]
 _Waiting = tuple[float, Callable[[], Fields], "asyncio.Future[None] | None"]
 """A line that is not written yet: when it was noted, what makes it, and who waits for it."""
 
-_AT_ONCE = 100
+_AT_ONCE = 50
 """The most lines that are made in one go: the event loop has its turn while they are written."""
 _HANGS_S = 5.0
 """Seconds after which a disk that does not answer is told."""
@@ -42,14 +40,14 @@ class AuditLog:
     """One chain of lines in a file that other processes may write to as well.
 
     Args:
-        path: the file.
+        file: what lines are added to.
         opening: what the first line says.
-        max_bytes, max_age_s: as for `RecordFile`.
-        gathers_s: seconds that a line waits for others, to be written with them.
     """
 
+    gathers_s = 0.02
+    """Seconds that a line waits for others, to be written with them, where nobody waits for it."""
     pause_s = 1.0
-    """Seconds until a write that failed is tried again, unless somebody waits for a line."""
+    """Seconds until a write that failed is tried again, unless more is to be written."""
     most_lines = 10_000
     """Lines that may wait to be written; what comes after them is lost, counted, and told in the record."""
     limit_s = 5.0
@@ -57,23 +55,24 @@ class AuditLog:
     end_s = 2.0
     """Seconds that a stop waits for what is not yet written."""
 
-    def __init__(
-        self, path: Path, opening: Fields, *, max_bytes: int, max_age_s: float, gathers_s: float = 0.02
-    ) -> None:
-        self._file, self._gathers_s = RecordFile(path, max_bytes, max_age_s), gathers_s
+    def __init__(self, file: RecordFile, opening: Fields) -> None:
+        self.file = file
         self.head = Head.of_new_chain()
         """Of the last line that is on the disk."""
         self.problem = ""
         """Why nothing can be written just now, if so."""
         self.n_written = 0
-        self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._queue: deque[_Waiting] = deque()
         self._pending: deque[_Waiting] = deque()
-        """What was taken from the queue: for the thread alone, as are the next two."""
+        """What was taken from the queue: for the thread alone."""
         self._n_done = self._n_told_lost = 0
         self._n_noted = self._n_dropped = self._n_left = 0
         self._busy_since_s: float | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._ending, self._ended = threading.Event(), asyncio.Event()
+        self._sleep, self._ended = threading.Lock(), asyncio.Event()
+        """A lock that the thread sleeps at: `Event.set` would take the loop three times as long."""
+        self._sleep.acquire()
+        self._is_due = self._is_ending = False
         self.note(lambda: opening)
 
     # -- for the event loop: nothing here waits for a disk -----------------------------------------------------------
@@ -85,13 +84,18 @@ class AuditLog:
             fields: makes what it says, in the thread.
             waits: to be told once it is written.
         """
-        if self._n_noted - self._n_done >= self.most_lines or self._ending.is_set():
+        if self._n_noted - self._n_done >= self.most_lines or self._is_ending:
             if self._n_dropped == self._n_told_lost:
                 logger.error("the audit record has ended, or is not written fast enough: lines are lost from now on")
             self._n_dropped += 1
             return False
         self._n_noted += 1
-        self._queue.put((time.time(), fields, waits))
+        self._queue.append((time.time(), fields, waits))
+        if waits is not None:
+            self._wake()
+        elif not self._is_due and self._loop is not None:  # to wake a thread takes longer than all else here
+            self._is_due = True
+            self._loop.call_later(self.gathers_s, self._wake)
         return True
 
     async def written(self, fields: Callable[[], Fields]) -> None:
@@ -100,14 +104,23 @@ class AuditLog:
         Raises:
             RecordError: it can't be, or the disk does not answer; it is left out where that can still be.
         """
-        waits = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waits = loop.create_future()
         if not self.note(fields, waits):
             raise RecordError("it has ended, or too many lines wait to be written")
+        limit = loop.call_later(self.limit_s, self._is_late, waits)
         try:
-            async with asyncio.timeout(self.limit_s):
-                await waits
-        except TimeoutError:
-            raise RecordError(f"the disk has not answered for {self.limit_s:g} s") from None
+            await waits
+        finally:
+            limit.cancel()
+
+    def _is_late(self, waits: asyncio.Future[None]) -> None:
+        _tell([waits], RecordError(f"the disk has not answered for {self.limit_s:g} s"))
+
+    @property
+    def n_waiting(self) -> int:
+        """How many lines are yet to be written."""
+        return self._n_noted - self._n_done - self._n_left
 
     @property
     def n_lost(self) -> int:
@@ -119,18 +132,13 @@ class AuditLog:
         since_s, problem = self._busy_since_s, self.problem
         hangs = since_s is not None and time.monotonic() - since_s > _HANGS_S
         state = "hanging" if hangs else "failing" if problem else "writing"
-        n_waiting = self._n_noted - self._n_done - self._n_left
-        return {
-            "state": state,
-            "cause": problem,
-            "n_written": self.n_written,
-            "n_waiting": n_waiting,
-            "n_lost": self.n_lost,
-        }
+        counts = {"n_written": self.n_written, "n_waiting": self.n_waiting, "n_lost": self.n_lost}
+        return {"state": state, "cause": problem, **counts}
 
     def start(self) -> None:
         """Write what is noted, from now on; for the event loop that it is noted on."""
         self._loop = asyncio.get_running_loop()
+        self._wake()
         threading.Thread(target=self._run, name="audit", daemon=True).start()
 
     async def close(self, closing: Fields) -> None:
@@ -139,13 +147,18 @@ class AuditLog:
         Args:
             closing: what the last line says.
         """
-        self.note(lambda: closing)
-        self._ending.set()
-        self._queue.put(None)
+        self._n_noted += 1
+        self._queue.append((time.time(), lambda: closing, None))
+        self._is_ending = True
+        self._wake()
         if not await is_set(self._ended, within_s=self.end_s) or self._n_left:
             logger.error(
                 "the audit record ends without %d lines: %s", self._n_noted - self._n_done, self.problem or "hanging"
             )
+
+    def _wake(self) -> None:
+        if self._sleep.locked():  # else it was woken before, and has not slept since
+            self._sleep.release()
 
     # -- in the thread -----------------------------------------------------------------------------------------------
 
@@ -156,27 +169,23 @@ class AuditLog:
             while self._pending and self._write():
                 pass
         self._n_left = len(self._pending)
-        self._file.close()
+        self.file.close()
         self._on_loop(self._ended.set)
 
     def _gather(self) -> bool:
-        """Take what was noted, once there is any, and say whether nothing comes after it."""
-        taken: list[_Waiting | None] = []
-        with suppress(queue.Empty):
-            taken.append(self._queue.get(timeout=self.pause_s if self._pending else None))
-            if taken[-1] is not None and taken[-1][2] is None:
-                self._ending.wait(self.pause_s if self.problem else self._gathers_s)
-            while True:
-                taken.append(self._queue.get_nowait())
-        self._pending += [each for each in taken if each is not None]
-        return None in taken
+        """Take what was noted, once it is time, and say whether nothing comes after it."""
+        self._sleep.acquire(timeout=self.pause_s if self._pending else -1)
+        self._is_due, is_last = False, self._is_ending
+        while self._queue:
+            self._pending.append(self._queue.popleft())
+        return is_last
 
     def _write(self) -> bool:
         """Write the next lines; return whether they were written."""
         batch = list(islice(self._pending, 1 if self.problem else _AT_ONCE))
         head, lines, n_dropped = self.head, [], self._n_dropped
         for at_s, fields, waits in batch:
-            if waits is None or not waits.cancelled():  # else nobody goes on with what it tells of
+            if waits is None or not waits.done():  # else nobody goes on with what it tells of
                 line, head = write_line(head, at_s, _made(fields))
                 lines.append(line)
         if n_lost := n_dropped - self._n_told_lost:
@@ -184,7 +193,7 @@ class AuditLog:
             lines.append(line)
         self._busy_since_s = time.monotonic()
         try:
-            self._file.append(b"".join(lines))
+            self.file.append(b"".join(lines))
         except Exception as error:
             self._fail(error)
             return False
@@ -203,7 +212,7 @@ class AuditLog:
         """Take note that nothing can be written, and tell those who wait; what nobody waits for is tried again."""
         cause = (error.strerror if isinstance(error, OSError) else None) or str(error)
         if not self.problem:
-            logger.error("the audit record can't be written to %s: %s", self._file.path, cause)
+            logger.error("the audit record can't be written to %s: %s", self.file.path, cause)
         self.problem = cause
         waited_for = [each for each in self._pending if each[2] is not None]
         self._pending = deque(each for each in self._pending if each[2] is None)

@@ -62,7 +62,7 @@ def verify(files: Sequence[Path], heads: Iterable[Head] = ()) -> Report:
     for name, number in by_number:
         chain = report.chains.get(name, Chain())
         if number >= chain.next:
-            what = f"lines {chain.next} to {number} were cut off" if chain.next else "all of it was taken out"
+            what = f"{_are(chain.next, number)} cut off" if chain.next else "all of it is taken out"
             report.tampering.append(f"chain {name}: {what}, as its head shows, or it was written anew")
     return report
 
@@ -120,5 +120,9 @@ def _runs(numbers: Sequence[int]) -> Iterator[str]:
     first = 0
     for i, number in enumerate(numbers):
         if i + 1 == len(numbers) or numbers[i + 1] != number + 1:
-            yield f"line {number} is" if first == i else f"lines {numbers[first]} to {number} are"
+            yield _are(numbers[first], number)
             first = i + 1
+
+
+def _are(first: int, last: int) -> str:
+    return f"line {first} is" if first == last else f"lines {first} to {last} are"

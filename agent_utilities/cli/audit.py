@@ -57,7 +57,9 @@ def verify(file: Path, head: Annotated[list[str] | None, typer.Option(metavar="H
 
 def _told(chain: Chain, *, is_known: bool) -> str:
     end = "ended" if chain.has_ended else "is still written, was killed, or is cut"
-    beside = "as its head says" if is_known else "no head given, so whether it was cut or written anew can't be told"
+    beside = (
+        "compared with its head" if is_known else "no head given, so whether it was cut or written anew can't be told"
+    )
     return f"{counted(chain.n_lines, 'line')}, {end}; {beside}"
 
 

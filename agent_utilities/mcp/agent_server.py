@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from agent_utilities.graph.base import ToolGraph
     from agent_utilities.mcp.metrics import Metrics
+    from agent_utilities.mcp.record import Record
 
 _T = TypeVar("_T")
 _Generations = list[tuple[Provider, int | None]]
@@ -86,6 +87,8 @@ class AgentServer(FastMCP[Any]):
     """The address that it is bound to, while it is served over HTTP by itself."""
     completes = False
     """Whether anything completes arguments of its prompts and resources."""
+    record: Record | None = None
+    """Where calls are recorded, if they are."""
 
     def __init__(
         self,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from agent_utilities.audit.chain import Head, write_line
-from agent_utilities.audit.files import all_files
+from agent_utilities.audit.files import RecordFile, all_files
 from agent_utilities.audit.log import AuditLog
 from agent_utilities.audit.verify import Report, verify
 
@@ -19,9 +19,8 @@ DAY_S = 86_400.0
 
 def audit_log(path: Path, *, max_bytes: int = BIG, max_age_s: float = DAY_S, **pace: float) -> AuditLog:
     """Return a log that is written quickly where nothing else is said."""
-    gathers_s = pace.pop("gathers_s", 0.001)
-    log = AuditLog(path, {"event": "opened"}, max_bytes=max_bytes, max_age_s=max_age_s, gathers_s=gathers_s)
-    for name, value in {"pause_s": 0.02, **pace}.items():
+    log = AuditLog(RecordFile(path, max_bytes, max_age_s), {"event": "opened"})
+    for name, value in {"gathers_s": 0.001, "pause_s": 0.02, **pace}.items():
         setattr(log, name, value)
     return log
 
@@ -58,6 +57,15 @@ def chain_text(n: int, **fields: Any) -> tuple[list[bytes], list[Head]]:
 def of_file(path: Path, *heads: Head) -> Report:
     """Return what is found in a record, with the files that it was before."""
     return verify(all_files(path), heads)
+
+
+def fill(disk: Path) -> Path:
+    """Take all the room of a small disk, and return the file that does."""
+    filler = disk / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(512))
+    return filler
 
 
 def said(path: Path, name: str = "event") -> list[Any]:

@@ -6,10 +6,11 @@ import asyncio
 import json
 import logging
 import os
+import re
 import stat
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import pytest
 
 from agent_utilities.audit.files import RecordFile, all_files, full_files
 from agent_utilities.audit.log import AuditLog, RecordError
-from tests.audit.records import audit_log, of_file, running, said, write
+from tests.audit.records import audit_log, fill, of_file, running, said, write
 from tests.usage.logs import until
 
 pytestmark = pytest.mark.anyio
@@ -42,15 +43,8 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def fill(disk: Path) -> Path:
-    """Take all the room of a disk."""
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(bytes(512))
-        except OSError:
-            return filler
+def rewrite(path: Path, change: Callable[[str], str]) -> None:
+    path.write_text(change(path.read_text()))
 
 
 class TestWrites:
@@ -70,7 +64,7 @@ class TestWrites:
 
     async def test_only_its_user_may_read_it(self, path: Path) -> None:
         await write(path, 1, max_bytes=300)
-        assert len(all_files(path)) == 2
+        assert len(all_files(path)) >= 2
         assert {stat.S_IMODE(file.stat().st_mode) for file in all_files(path)} == {0o600}
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
@@ -133,6 +127,12 @@ class TestFullAndOldFiles:
         await write(path, 1)
         await write(path, 1, max_age_s=60)
         assert full_files(path) == []
+
+    async def test_one_whose_first_line_was_changed_is_written_on(self, path: Path) -> None:
+        await write(path, 1)
+        rewrite(path, lambda text: re.sub(r'"at":"[^"]*"', '"at":"never"', text, count=1))
+        await write(path, 1)
+        assert said(path) == ["opened", "call", "closed"] * 2
 
     async def test_names_sort_by_age_where_the_clock_was_put_back(self, path: Path) -> None:
         path.parent.mkdir()
@@ -204,10 +204,10 @@ class TestHangingDisk:
     @pytest.fixture
     def hanging(self, path: Path) -> Iterator[AuditLog]:
         log = audit_log(path, limit_s=0.05, most_lines=10, end_s=0.05)
-        log._file = HangingFile(path, 1 << 20, 86_400)
-        log._file.answers = threading.Event()
+        log.file = HangingFile(path, 1 << 20, 86_400)
+        log.file.answers = threading.Event()
         yield log
-        log._file.answers.set()
+        log.file.answers.set()
 
     async def test_delays_nobody_who_does_not_wait(self, hanging: AuditLog, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("agent_utilities.audit.log._HANGS_S", 0.0)
@@ -222,7 +222,7 @@ class TestHangingDisk:
         await until(lambda: hanging._busy_since_s is not None)
         with pytest.raises(RecordError, match="has not answered"):
             await hanging.written(lambda: {"event": "given up"})
-        hanging._file.answers.set()  # type: ignore[attr-defined]
+        hanging.file.answers.set()  # type: ignore[attr-defined]
         await hanging.written(lambda: {"event": "again"})
         await hanging.close({"event": "closed"})
         assert said(path) == ["opened", "again", "closed"]

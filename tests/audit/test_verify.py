@@ -121,11 +121,11 @@ class TestWithAHead:
         put(path, lines)
         assert of_file(path, heads[12], heads[-1]).tampering == []
 
-    @pytest.mark.parametrize(("left", "gone"), [(15, "lines 15 to 19"), (19, "lines 19 to 19")])
+    @pytest.mark.parametrize(("left", "gone"), [(15, "lines 15 to 19"), (19, "line 19")])
     def test_a_cut_end_is_found(self, path: Path, left: int, gone: str) -> None:
         lines, heads = chain_text(N)
         put(path, lines[:left])
-        expected = [f"{gone} were cut off, as its head shows, or it was written anew"]
+        expected = [f"{gone} {'are' if 'to' in gone else 'is'} cut off, as its head shows, or it was written anew"]
         assert about(of_file(path, heads[-1]), heads[0].chain) == expected
 
     def test_a_last_line_that_was_changed_and_hashed_anew_is_found(self, path: Path) -> None:
@@ -144,11 +144,17 @@ class TestWithAHead:
         put(path, anew(lines, 7, b"", b""))
         assert of_file(path, heads[6]).tampering == []
 
+    def test_a_head_of_far_more_lines_than_there_are_is_compared_at_once(self, path: Path) -> None:
+        lines, heads = chain_text(N)
+        put(path, lines)
+        far = Head(heads[0].chain, 10**17, heads[-1].hash)
+        assert f"lines 20 to {10**17} are cut off" in of_file(path, far).tampering[0]
+
     def test_a_chain_that_is_gone_is_found(self, path: Path) -> None:
         _, gone = chain_text(N)
         lines, _ = chain_text(N)
         put(path, lines)
-        assert "all of it was taken out" in of_file(path, gone[-1]).tampering[0]
+        assert "all of it is taken out" in of_file(path, gone[-1]).tampering[0]
 
 
 class TestPieces:
@@ -168,7 +174,7 @@ class TestPieces:
     def test_a_head_shows_that_the_piece_was_once_whole(self, path: Path) -> None:
         lines, heads = chain_text(N)
         put(path, [*lines[:15], lines[15][:90]])
-        assert "lines 15 to 15 were cut off" in of_file(path, heads[15]).tampering[0]
+        assert "line 15 is cut off" in of_file(path, heads[15]).tampering[0]
 
     def test_a_piece_with_lines_after_it_is_missing(self, path: Path) -> None:
         lines, heads = chain_text(N)

@@ -56,7 +56,7 @@ class TestVerify:
     def test_a_whole_record_ends_with_0(self, audit: Run, path: Path) -> None:
         code, out, _ = audit("verify", path, "--head", head_at(path, 19))
         assert (code, out.splitlines()[-1]) == (0, "20 lines in 1 chain: no tampering")
-        assert "as its head says" in out
+        assert "compared with its head" in out
 
     def test_without_a_head_it_says_what_it_can_not_tell(self, audit: Run, path: Path) -> None:
         code, out, _ = audit("verify", path)
@@ -68,7 +68,7 @@ class TestVerify:
         assert audit("verify", path)[0] == 0
         code, out, _ = audit("verify", path, "--head", head_at(path, 19))
         assert code == 1
-        assert "lines 15 to 19 were cut off" in out
+        assert "lines 15 to 19 are cut off" in out
         assert out.splitlines()[-1] == "15 lines in 1 chain: 1 sign of tampering"
 
     def test_a_changed_line_is_told_with_its_place(self, audit: Run, path: Path) -> None:

@@ -37,6 +37,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "graph, resolution": ("graph", "resolution"),
     "ranking": ("ranking",),
     "usage": ("usage",),
+    "audit": ("audit",),
     "capabilities": ("capabilities",),
     "upstream": ("upstream",),
     "host": ("mcp", "features", "server_factory.py"),

@@ -18,7 +18,7 @@ from agent_utilities.catalog.model import KINDS, ComponentKind, entry
 from agent_utilities.features.upstreams.provider import UpstreamProvider, operators_tags
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import has
-from agent_utilities.mcp.events import Event, ToolsChanged
+from agent_utilities.mcp.events import Event, PolicyChanged, ToolsChanged
 from agent_utilities.mcp.fastmcp_internals import make_session_state
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Request
@@ -136,6 +136,10 @@ class Upstreams(Feature):
 
     async def reload(self, config: GatewayConfig, rules: OperatorRules | None = None) -> None:
         """Serve another configuration, under other rules if given; what is the same in it stays connected."""
+        if rules is not None and rules != self._rules:
+            self.host.notify(PolicyChanged("lock", f"{rules.lock_file.name}: what was accepted of upstreams"))
+        if config != self.config:
+            self.host.notify(PolicyChanged("config", f"{len(config.upstreams)} servers"))
         self.config, self._rules = config, rules or self._rules
         self.host.notify(ConfigTaken())
         self.host.surface.pin(_pins(config), operators_tags(config.upstreams))

@@ -45,6 +45,8 @@ def application(
         app.add_middleware(HostGuard, accepted=accepted)
         if not accepted.loopback:
             print(f"WARNING: {accepted}", file=sys.stderr)
+    if server.record is not None:
+        app.add_middleware(server.record.of_http)
     return app
 
 

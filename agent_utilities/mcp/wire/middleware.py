@@ -201,6 +201,8 @@ class WireMiddleware:
         try:
             if call.name in decision.permitted_names:  # else it is answered as a name that never was (law L1)
                 await self._features.admit(request, call)
+            if self._host.record is not None:
+                await self._host.record.began(request, call, decision, tied_to)
             result = await call_next(ctx)
             ok = _is_ok(result)
             if isinstance(result, dict):

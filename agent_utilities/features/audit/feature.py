@@ -1,0 +1,164 @@
+"""The record of calls on one server: begun with it where `audit_file` names a file, told of, and ended with it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry._logs import LogRecord, SeverityNumber, get_logger, get_logger_provider
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from agent_utilities.audit.files import RecordFile
+from agent_utilities.audit.lines import LONGEST
+from agent_utilities.audit.log import AuditLog
+from agent_utilities.errors import SettingsError
+from agent_utilities.mcp.events import Event, PolicyChanged
+from agent_utilities.mcp.fastmcp_internals import low_level_server
+from agent_utilities.mcp.feature import Feature
+from agent_utilities.mcp.record import REACHED, Record
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from agent_utilities.mcp.agent_server import AgentServer
+
+TELEMETRY = "otel"
+"""What stands for OpenTelemetry's logs in place of a file."""
+_DAY_S = 86_400
+_OF_TOKENS = (401, 403)
+"""Told where a token came with the request: clients ask without one to learn where to log in."""
+_STATUSES = frozenset((400, *_OF_TOKENS, 421, 503))
+_WHY = re.compile(r'error_description="([^"]*)"')
+
+
+class Audit(Feature):
+    """Has the host record what is called, by whom, and what is refused and changed."""
+
+    name = "audit"
+    hears = (PolicyChanged,)
+
+    def attach(self, host: AgentServer) -> None:
+        """Have the host record from its first request on; the file is made when the server starts."""
+        super().attach(host)
+        self._settings = host.surface.operator.settings
+        self._record = Record(host, self._new_log(), lambda app: RefusedRequests(app, self._record))
+        host.record = self._record
+        others = low_level_server(host).middleware
+        others.insert(others.index(host.stopping), self._record)  # around all that may refuse a call
+
+    def _new_log(self) -> AuditLog:
+        given = self._settings
+        path = Path(given.audit_file).expanduser().absolute()
+        size, age_s = given.audit_max_mb << 20, given.audit_days * _DAY_S
+        file = OpenTelemetryLogs() if self._is_telemetry else RecordFile(path, size, age_s)
+        opening = {"event": "opened", "server": self.host.name, "pid": os.getpid(), "mode": given.audit_mode}
+        return AuditLog(file, opening)
+
+    @property
+    def _is_telemetry(self) -> bool:
+        return self._settings.audit_file == TELEMETRY
+
+    def check(self) -> None:
+        """Refuse a file that can't be one, and a record that nobody takes.
+
+        Raises:
+            SettingsError: it is a folder, a device or a link; or OpenTelemetry, which is not set up, or is required.
+        """
+        path, given = self._record.log.file.path, self._settings.audit_file
+        if self._is_telemetry:
+            if self._settings.audit_mode == "required":
+                hint = "name a file: OpenTelemetry does not tell whether a line was taken"
+                raise SettingsError("audit_mode=required beside OpenTelemetry", given, "audit_file", hint)
+            if type(get_logger_provider()).__module__.startswith(
+                "opentelemetry._logs"
+            ):  # the API's own, which drops all
+                raise SettingsError(
+                    "OpenTelemetry logs are not set up", given, "audit_file", "set a provider of its SDK"
+                )
+        elif path.is_symlink() or (path.exists() and not path.is_file()):
+            raise SettingsError("audit_file is no plain file", given, "audit_file", "name a file, or one to be made")
+
+    async def run(self) -> None:
+        """Write until cancelled, then what is left; a server that is started again begins another chain."""
+        log = self._record.log
+        log.start()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await log.close({"event": "closed"})
+            self._record.log = self._new_log()
+
+    def notify(self, event: Event) -> None:
+        """Record a change of rules, config, lock or tokens."""
+        if isinstance(event, PolicyChanged):
+            self._record.note("changed", {"what": event.what, "reason": event.told})
+
+    def start_lines(self) -> Sequence[str]:
+        """Return where calls are recorded."""
+        otherwise = (
+            "is refused" if self._settings.audit_mode == "required" else "is made, and its lines counted as lost"
+        )
+        return [f"calls are recorded in {self._record.log.file.path}; one that can't be {otherwise}"]
+
+    def health(self) -> Mapping[str, Any]:
+        """Return what `/ready` tells of the record."""
+        return {"audit": self._record.log.health()}
+
+    def register_metrics(self, registry: CollectorRegistry) -> None:
+        """Register how many lines were written, wait, and were lost."""
+        from prometheus_client import Gauge
+
+        for state in ("written", "waiting", "lost"):
+            gauge = Gauge(f"mcp_audit_lines_{state}", f"Lines of the audit record: {state}.", registry=registry)
+            gauge.set_function(partial(self._count, state))
+
+    def _count(self, state: str) -> int:
+        return int(self._record.log.health()[f"n_{state}"])
+
+
+class OpenTelemetryLogs(RecordFile):
+    """OpenTelemetry's logs in the place of a file: the body of each record is a line, as a file would have it."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(TELEMETRY), 0, 0.0)
+        self._logger = get_logger("agent_utilities.audit")
+
+    def append(self, data: bytes) -> None:
+        """Emit lines."""
+        now_ns = time.time_ns()
+        for text in data.decode().splitlines():
+            self._logger.emit(LogRecord(timestamp=now_ns, severity_number=SeverityNumber.INFO, body=text))
+
+
+class RefusedRequests:
+    """ASGI middleware: records what is refused by middleware within it."""
+
+    def __init__(self, app: ASGIApp, record: Record) -> None:
+        self._app, self._record = app, record
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        reached, headers, status = scope.setdefault(REACHED, []), Headers(), 0
+
+        async def note(message: Message) -> None:
+            nonlocal headers, status
+            if message["type"] == "http.response.start":
+                headers, status = Headers(raw=message["headers"]), message["status"]
+            elif status in _STATUSES and not reached:
+                reached.append(True)
+                if status not in _OF_TOKENS or "authorization" in Headers(scope=scope):
+                    why = _WHY.search(headers.get("www-authenticate", ""))
+                    reason = why[1] if why else message.get("body", b"").decode(errors="replace")
+                    told = {"status": status, "path": scope["path"][:LONGEST], "reason": reason[: 2 * LONGEST]}
+                    self._record.note("refused", told)
+            await send(message)
+
+        await self._app(scope, receive, note)

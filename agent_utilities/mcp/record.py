@@ -1,0 +1,155 @@
+"""The record of calls, written by the host around each, so that no feature can leave one out; imported where it is on.
+
+A call has a line before it and one after it; one that is refused, wherever that happens, has one line.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from cachetools import LRUCache
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from opentelemetry import trace
+from starlette.requests import Request as HttpRequest
+from starlette.types import ASGIApp
+
+from agent_utilities.audit.lines import LONGEST, cut, line, outcome_of
+from agent_utilities.audit.log import AuditLog, Fields, RecordError
+from agent_utilities.catalog.model import Catalog
+from agent_utilities.mcp.feature import BoundError, Refusal
+from agent_utilities.mcp.request import Call, Request
+from agent_utilities.mcp.sessions import Caller, caller_of
+from agent_utilities.selection.model import fold
+from agent_utilities.usage.redaction import without_secrets
+from agent_utilities.visibility.bounds import fits
+from agent_utilities.visibility.decision import Decision
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
+
+REACHED = "agent_utilities.recorded"
+"""Where an HTTP request's scope has whether what becomes of it is told by `Record`."""
+
+_about: ContextVar[dict[str, Any] | None] = ContextVar("agent_utilities_recorded_call", default=None)
+"""What the lines of the call under way have in common; empty until its first one is written."""
+
+
+class Record:
+    """Middleware of the SDK's server, outermost: records what is called, and what is refused.
+
+    Args:
+        host: the server, whose settings say how.
+        log: what is written to.
+        of_http: returns an application around another, which records what that refuses by itself.
+    """
+
+    def __init__(self, host: AgentServer, log: AuditLog, of_http: Callable[[ASGIApp], ASGIApp]) -> None:
+        self._host, self.log, self.of_http = host, log, of_http
+        settings = host.surface.operator.settings
+        self._is_required = settings.audit_mode == "required"
+        self._arguments = frozenset(fold(name) for name in settings.audit_arguments.replace(",", " ").split())
+        self._numbers = count(1)
+        self._seen: LRUCache[Caller, None] = LRUCache(20_000)
+        self._catalog: Catalog | None = None
+        self._upstreams: dict[str, str] = {}
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        if isinstance(ctx.request, HttpRequest):
+            ctx.request.scope.get(REACHED, []).append(True)
+            if (caller := caller_of(ctx.request)) is not None and caller.token and caller not in self._seen:
+                self._seen[caller] = None
+                self.note("login", self._who(caller))
+        if ctx.method != "tools/call":
+            return await call_next(ctx)
+        about: dict[str, Any] = {}
+        started_s, token, result, problem = time.perf_counter(), _about.set(about), None, ""
+        try:
+            result = await call_next(ctx)
+            return result
+        except BaseException as error:
+            problem = str(error) or type(error).__name__
+            raise
+        finally:
+            _about.reset(token)
+            ms = round(1000 * (time.perf_counter() - started_s), 3)
+            self.ended(ctx, about, result, problem, ms)
+
+    def ended(self, ctx: ServerRequestContext[Any, Any], about: Fields, result: Any, problem: str, ms: float) -> None:
+        """Record how a call ended: with its result, or with a problem."""
+        told, text = outcome_of(result, problem)
+        if not about:  # it came to no first line
+            refused = {"tool": str((ctx.params or {}).get("name"))[:LONGEST], "verdict": "refused", "reason": text}
+            self.note("refused", self._who(caller_of(ctx.request)) | refused | {"ms": ms})
+        elif about["verdict"] == "permitted" or told["outcome"] == "ok":
+            self.note("result", {**about, **told, "reason": problem[:LONGEST], "ms": ms})
+
+    async def began(self, request: Request, call: Call, decision: Decision, tied_to: str) -> None:
+        """Record that a call is about to be served: of a tool that its caller may use, or of a name that they may not.
+
+        Raises:
+            Refusal: it can't be recorded, and has to be.
+        """
+        if (about := _about.get()) is None:
+            return
+        said = self._who(request.caller)
+        said["revision"] = tied_to
+        if call.name in decision.permitted_names:
+            said |= {"tool": call.name, "verdict": "permitted", "upstream": self._upstream_of(call.name, decision)}
+        else:
+            said |= await self._refusal(call.name, request, decision)
+        asked = said
+        if self._arguments and fits(fold(call.name), self._arguments):
+            asked = {**said, "arguments": cut(call.arguments, [8 * LONGEST])}
+        fields = partial(line, "call" if said["verdict"] == "permitted" else "refused", asked, without_secrets)
+        if not self._is_required:
+            self.log.note(fields)
+        else:
+            try:
+                await self.log.written(fields)
+            except RecordError as error:
+                raise Refusal(f"not called: it can't be written to the audit record: {error}; try later") from None
+        about |= said
+
+    def _upstream_of(self, name: str, decision: Decision) -> str:
+        """Return the upstream of a permitted tool; empty for the server's own."""
+        catalog = decision.catalog
+        if catalog is not self._catalog:
+            self._catalog, self._upstreams = catalog, {}
+        if name not in self._upstreams:
+            components = self._host.surface.components_of("tool", catalog)
+            component = components[catalog.places_by_own_name[name][-1]] if components else None
+            self._upstreams[name] = "" if component is None else self._host.origin_of(component).server.name
+        return self._upstreams[name]
+
+    async def _refusal(self, name: str, request: Request, decision: Decision) -> dict[str, Any]:
+        """Return what is said of a name that bounds do not permit: denied and unknown take the same work (law L1)."""
+        places = decision.catalog.places_by_own_name.get(name, ())
+        if await self._host.features.tool(name, request) is not None:
+            return {"tool": name, "verdict": "permitted"}
+        if not places:
+            return {"tool": name[:LONGEST], "verdict": "unknown"}
+        reason = next((rule.text for rule in (decision.refusals[place] for place in places) if rule is not None), "")
+        return {"tool": name, "verdict": "denied", "reason": reason}
+
+    def _who(self, caller: Caller | None) -> dict[str, Any]:
+        span = trace.get_current_span()
+        if span.is_recording():
+            span.set_attribute("agent_utilities.audit_head", str(self.log.head))
+        said: dict[str, Any] = {"call": next(self._numbers), "trace": span.get_span_context().trace_id}
+        if caller is not None:
+            said |= {"issuer": caller.issuer, "subject": caller.subject, "client": caller.client}
+            try:
+                grant = self._host.callers.grant_of(caller)
+            except BoundError:
+                grant = None
+            said["rule"] = None if grant is None else grant.rule
+        return said
+
+    def note(self, event: str, said: Fields) -> None:
+        """Record an event."""
+        self.log.note(partial(line, event, said, without_secrets))
