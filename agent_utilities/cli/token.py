@@ -21,6 +21,11 @@ app = typer.Typer(add_completion=False, no_args_is_help=True)
 File = Annotated[Path | None, typer.Option("--file", metavar="FILE")]
 
 
+@app.callback()
+def describe() -> None:
+    """Make, list and revoke tokens that let callers in."""
+
+
 @app.command()
 def new(name: str, file: File = None, profile: str = "", expires: str = "") -> None:
     """Make a token and print it, once: the file keeps its hash alone.

@@ -37,7 +37,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "graph, resolution": ("graph", "resolution"),
     "ranking": ("ranking",),
     "usage": ("usage",),
-    "audit": ("audit",),
+    "access, audit": ("access", "audit"),
     "capabilities": ("capabilities",),
     "upstream": ("upstream",),
     "host": ("mcp", "features", "server_factory.py"),
