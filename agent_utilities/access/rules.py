@@ -181,15 +181,18 @@ def _claim_of(key: str, groups: str) -> str:
 
 
 def _values(claims: Mapping[str, Any], claim: str) -> Sequence[str] | None:
-    """Return what a claim holds; nothing for a shape that is neither text nor a list of texts, None where it lacks."""
+    """Return what a claim holds; nothing for a shape that is neither text nor a list of texts, None where it lacks.
+
+    An empty text says as little as no claim: who asks for no scope has either, as their issuer likes.
+    """
     if claim == "client":
         value = claims["client"] if "client" in claims else claims.get("client_id") or claims.get("azp")
     elif claim == "scope":
         value = claims.get("scope", claims.get("scp"))
-        value = value.split() if isinstance(value, str) else value
+        value = value.split() or None if isinstance(value, str) else value
     else:
         value = claims.get(claim)
-    if value is None:
+    if value is None or value == "":
         return None
     values = [value] if isinstance(value, str) else value
     return values if isinstance(values, list) and all(isinstance(each, str) for each in values) else ()
