@@ -59,7 +59,9 @@ async def _refuse(host: AgentServer, toolsets: str, selection: Selection) -> NoR
     surface = host.surface
     verdict = surface.verdict(selection, shapes_lists=False)
     decision = await surface.decide_in_turns("tool", await host.catalog("tool"), verdict)
-    near = [name for name in (await unknown_names(host, decision, "tool")).values() if name is not None]
+    with surface.under_verdict(verdict):  # what a rule denies this caller counts as little as what nobody may
+        unknown = await unknown_names(host, decision, "tool")
+    near = [name for name in unknown.values() if name is not None]
     hint = f"did you mean {near[0]!r}?" if near else "leave /x/… out to see what there is"
     raise PathError("the path names nothing that is known", toolsets, SOURCE, hint)
 
