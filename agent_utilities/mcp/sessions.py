@@ -75,9 +75,10 @@ def of_token(token: AccessToken) -> Caller:
     """Return who a verified token says that they are."""
     claims = dict(getattr(token, "claims", None) or {})
     client = getattr(token, "original_client_id", None) or token.client_id
-    if client == token.subject and not (claims.get("client_id") or claims.get("azp")):
-        client = ""  # verifiers put the subject in its place, where the token names no client
     claims.setdefault("sub", token.subject)
+    named = claims.get("client_id") or claims.get("azp")
+    if not isinstance(named, str) and (named or client in (claims["sub"], "unknown")):
+        client = ""  # verifiers put the subject or `unknown` in its place, where the token names no client
     if "scope" not in claims and "scp" not in claims and token.scopes:
         claims["scope"] = token.scopes
     issuer, subject = claims.get("iss") or "", claims.get("sub") or ""

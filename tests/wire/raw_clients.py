@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tests.wire.http_raw import RawHttp, events
+from tests.wire.http_raw import Headers, RawHttp, events
 from tests.wire.wires import ACCEPT, LEGACY, jsonrpc
 
 Messages = list[dict[str, Any]]
@@ -82,11 +82,16 @@ class RawSse:
 
 
 class RawSession:
-    """Answers in the body of each POST, as a stream of events or as JSON; the rest on a stream of its own."""
+    """Answers in the body of each POST, as a stream of events or as JSON; the rest on a stream of its own.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: the server's root URL.
+        headers: on every request.
+    """
+
+    def __init__(self, url: str, headers: Headers = ()) -> None:
         self._http = RawHttp(url)
-        self._headers = [ACCEPT]
+        self._headers = [ACCEPT, *headers]
         opened = self._http.send("POST", "/mcp", self._headers, jsonrpc("initialize", HELLO))
         self.hello = json.loads(opened.message)["result"]
         self._headers += [("mcp-protocol-version", LEGACY), ("mcp-session-id", opened.headers["mcp-session-id"])]

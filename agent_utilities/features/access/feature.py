@@ -38,8 +38,6 @@ logger = logging.getLogger("agent_utilities.access")
 _LOOK_S = 0.4
 """Seconds after which files are looked at again: who was taken out of one is refused within a second."""
 _N_GRANTS = 4096
-_WITHOUT_RULES = frozenset(("metrics",))
-"""The rights of whoever gets in where there are no rules."""
 
 
 def rules_of(operator: Operator) -> Rules:
@@ -82,6 +80,7 @@ class AccessControl(Feature):
         super().attach(host)
         operator = host.surface.operator
         settings = operator.settings
+        self._refuse_second_login()
         tokens = Path(settings.auth_tokens).expanduser() if settings.auth_tokens else None
         self._watched = [Path(file.name) for file in operator.files.files] + ([tokens] if tokens else [])
         self._seen = stamps(self._watched)
@@ -101,17 +100,21 @@ class AccessControl(Feature):
         self._rules, self._files = rules, operator.files
         self._grants.clear()
 
-    def check(self) -> None:
-        """Refuse a login beside the author's, and rules where nobody logs in.
-
-        Raises:
-            SettingsError: there is one.
-        """
+    def _refuse_second_login(self) -> None:
         settings = self.host.surface.operator.settings
         given = settings.auth_tokens or settings.auth_issuer
         if given and self.host.author_auth is not None:
             hint = "leave auth_tokens and auth_issuer out: rules of access hold for the author's own login too"
             raise SettingsError("a login beside the one of the server's author", given, "settings", hint)
+
+    def check(self) -> None:
+        """Refuse rules where nobody logs in.
+
+        Raises:
+            SettingsError: there are some.
+        """
+        settings = self.host.surface.operator.settings
+        given = settings.auth_tokens or settings.auth_issuer
         if not given and self.host.author_auth is None and self.host.transport != "stdio":
             hint = "set auth_tokens or auth_issuer; see agent-utilities token new"
             raise SettingsError("rules of access, and nobody logs in", f"{len(self._rules.rules)}", "settings", hint)
@@ -140,7 +143,7 @@ class AccessControl(Feature):
         profiles = frozenset((fold(named),) if named else ())
         if not self._rules.rules:
             is_bounded = fold(named) not in ("", EVERYTHING)
-            return Grant(bounds, _WITHOUT_RULES, profiles=profiles) if is_bounded else None
+            return Grant(bounds, profiles=profiles) if is_bounded else None
         rule = (access := self._rules.access({**caller.claims, "client": caller.client or None})).rule
         may, number = (frozenset[str](), None) if rule is None else (rule.may, rule.number)
         profiles |= frozenset((fold(rule.profile),) if rule is not None else ())
@@ -150,7 +153,7 @@ class AccessControl(Feature):
         """Return the profile of a token of the file, if it has one; `none` for one that is there no more."""
         if self.tokens is None or caller.issuer != LOCAL:
             return ""
-        token = self.tokens.file.of(caller.subject)
+        token = self.tokens.file.find(caller.token)  # by name it could be one that was made since
         return NO_PROFILE if token is None else token.profile
 
     async def run(self) -> None:

@@ -7,6 +7,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import Context, ContextVar, copy_context
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fastmcp.prompts.base import Prompt
@@ -32,8 +33,8 @@ from agent_utilities.mcp.surface.catalogs import CATALOGS_BYTES, caller_key, wei
 from agent_utilities.mcp.surface.introspecting import is_introspecting
 from agent_utilities.mcp.surface.surface import UnderVerdict, Verdict, verdict_in_force
 from agent_utilities.runtime.caches import BoundedCache
-from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NOTHING
+from agent_utilities.selection.merge import Effective, merge
+from agent_utilities.selection.model import NOTHING, Selection
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
@@ -84,7 +85,7 @@ class _Client:
         self.tell, self.takes = tell, takes
         self.untold: set[str] = set()
         self.is_being_told = False
-        self._listed: dict[ComponentKind, set[Effective]] = {}
+        self._listed: dict[ComponentKind, dict[Effective, Selection]] = {}
         self.heard(verdict)
 
     def heard(self, verdict: Verdict, listed: ComponentKind | None = None) -> None:
@@ -94,20 +95,30 @@ class _Client:
         """
         self.context = copy_context()
         self.caller = caller_key()
-        self.granted, self._latest = verdict.granted, verdict.effective.bounds_only
-        if listed is not None and len(bounds := self._listed.setdefault(listed, set())) < _N_BOUNDS:
-            bounds.add(self._latest)
+        self.granted, self._latest = verdict.granted, {verdict.effective.bounds_only: verdict.selection.asked}
+        if listed is not None and len(bounds := self._listed.setdefault(listed, {})) < _N_BOUNDS:
+            bounds.update(self._latest)
 
-    def regranted(self, verdict: Verdict) -> None:
-        """Take note of what its caller is permitted from now on, whatever they asked for."""
-        self.granted, self._latest = verdict.granted, verdict.effective.bounds_only
-        self._listed.clear()
-        self.context.run(UnderVerdict(verdict).__enter__)
+    def regranted(self, granted: Selection, verdict_of: Callable[[Selection], Verdict]) -> None:
+        """Take note of what its caller is permitted from now on; what they asked for is as it was."""
+
+        def again(bounds: Mapping[Effective, Selection]) -> dict[Effective, Selection]:
+            return {verdict_of(merge(asked, granted)).effective.bounds_only: asked for asked in bounds.values()}
+
+        self.granted, self._latest = granted, again(self._latest)
+        # Those that are many stay so: whether others were left out is not known.
+        self._listed = {k: again(each) if len(each) < _N_BOUNDS else each for k, each in self._listed.items()}
+        self.context.run(UnderVerdict(verdict_of(granted)).__enter__)
 
     def bounds(self, kind: ComponentKind, operator: Effective) -> Iterable[Effective]:
         """Return the bounds that the client's lists of a kind were made under; the operator's where they are many."""
-        bounds = self._listed.get(kind, {self._latest})
+        bounds = self._listed.get(kind, self._latest)
         return bounds if len(bounds) < _N_BOUNDS else (operator,)
+
+    def asked(self, kind: ComponentKind) -> Iterable[Selection]:
+        """Return what the client's lists of a kind were asked for with; nothing where they are many."""
+        bounds = self._listed.get(kind, self._latest)
+        return bounds.values() if len(bounds) < _N_BOUNDS else (NOTHING,)
 
 
 class Changes:
@@ -278,20 +289,20 @@ class Changes:
             granted = NOTHING if grant is None else grant.bounds
             if granted == client.granted or key not in self._clients:
                 continue
-            before, after = (self._surface.verdict(each, shapes_lists=False) for each in (client.granted, granted))
-            client.regranted(after)
-            self._tell(key, [name for name in _KINDS if await self._differs(client, name, before, after)])
+            before = client.granted
+            client.regranted(granted, partial(self._surface.verdict, shapes_lists=False))
+            self._tell(key, [name for name in _KINDS if await self._differs(client, name, before, granted)])
 
-    async def _differs(self, client: _Client, name: str, before: Verdict, after: Verdict) -> bool:
-        """Whether two verdicts permit a client's caller different things of what they were last listed."""
+    async def _differs(self, client: _Client, name: str, before: Selection, after: Selection) -> bool:
+        """Whether two grants permit a client's caller different things of what they were last listed."""
         for kind in _KINDS[name]:
             if not (listed := self._listed.get((client.caller, kind))):
                 return True
-            digests = [
-                await self._surface.permitted_digest(kind, listed[-1], verdict.effective.bounds_only)
-                for verdict in (before, after)
-            ]
-            if digests[0] != digests[1]:
+            digests: list[str] = []
+            for selection in (merge(asked, each) for asked in client.asked(kind) for each in (before, after)):
+                bounds = self._surface.merged(selection).effective.bounds_only
+                digests.append(await self._surface.permitted_digest(kind, listed[-1], bounds))
+            if digests[::2] != digests[1::2]:
                 return True
         return False
 

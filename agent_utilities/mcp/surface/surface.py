@@ -19,7 +19,7 @@ from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache, Memo, cache_bytes
 from agent_utilities.runtime.waiting import finish_in_turns
 from agent_utilities.selection.merge import Effective, Narrowings, asked_digest
-from agent_utilities.selection.model import NOTHING, NameSet, Selection, Slot
+from agent_utilities.selection.model import ACCESS_CHANNELS, NOTHING, NameSet, Selection, Slot
 from agent_utilities.visibility.bounds import Bounds, Refusals
 from agent_utilities.visibility.curation import NO_PREFERENCES, Preferences, preferences_of
 from agent_utilities.visibility.decision import Decision, decide
@@ -38,7 +38,7 @@ class Verdict:
         shapes_lists: whether the preferences apply: only where tools are listed to a caller.
         by_caller: whether the caller gave any setting, or a feature narrows for this request alone.
         asked: digest of what the caller alone asked for.
-        granted: what the operator permits this caller, beside what everybody may.
+        selection: what the caller asked for, and what the operator permits them beside what everybody may.
         judgements: by a catalog's digest, what the bounds come to on it, for as long as the request lasts.
         decisions: by surface and kind, the last decision that a listing was made by under this very verdict. FastMCP's
             listing gives back components only: what they were chosen by is found here.
@@ -52,10 +52,15 @@ class Verdict:
     shapes_lists: bool = False
     by_caller: bool = False
     asked: str = ""
-    granted: Selection = NOTHING
+    selection: Selection = NOTHING
     judgements: dict[str, Refusals] = field(default_factory=dict)
     unlisted: dict[str, frozenset[str]] = field(default_factory=dict)
     decisions: dict[tuple[object, ComponentKind], Decision] = field(init=False, default_factory=dict)
+
+    @property
+    def granted(self) -> Selection:
+        """What the operator permits this caller, beside what everybody may."""
+        return self.selection.granted
 
     @property
     def bounds_alone(self) -> Verdict:
@@ -225,11 +230,10 @@ class Surface:
         """
         merged = self.merged(caller, narrowings)
         held = merged.effective, merged.bounds, merged.preferences
-        granted = caller.granted
-        by_caller = len(granted.slots) < len(caller.slots) or (
+        by_caller = any(channel not in ACCESS_CHANNELS for (_, channel), _ in caller.slots) or (
             narrowings is not None and narrowings != self._narrowings(NOTHING)
         )
-        return Verdict(self, *held, shapes_lists, by_caller=by_caller, asked=merged.asked, granted=granted)
+        return Verdict(self, *held, shapes_lists, by_caller=by_caller, asked=merged.asked, selection=caller)
 
     def for_present_caller(self) -> Verdict:
         """Return what the operator permits the present caller, whatever they ask for."""

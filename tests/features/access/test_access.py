@@ -99,3 +99,14 @@ async def call(web, name, who):
 
     body, routing = modern_request("tools/call", {"name": name, "arguments": {}})
     return (await web.post("/mcp", json=body, headers={**dict(routing), **who})).json()
+
+
+class TestWithoutRules:
+    async def test_who_is_bounded_by_their_token_has_no_rights_to_what_is_no_tool(self, tmp_path: Path) -> None:
+        team = Team(tmp_path, SETTINGS.partition("[[access]]")[0])
+        ann, bob = team.token("ann"), team.token("bob", profile="readers")
+        async with team.web() as web:
+            assert [await listed(web, "/mcp", **who) for who in (ann, bob)] == [ALL, READ]
+            metrics = [(await web.get("/metrics", headers=who)).status_code for who in (ann, bob)]
+            ready = [(await web.get("/ready", headers=who)).json() for who in (ann, bob)]
+        assert (metrics, ["server" in told for told in ready]) == ([200, 403], [True, False])
