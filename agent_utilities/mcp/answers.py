@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 import mcp_types
 from fastmcp.exceptions import FastMCPError, NotFoundError
 from fastmcp.resources.base import Resource
+from fastmcp.server.dependencies import get_access_token
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
 from fastmcp.tools.base import Tool
@@ -22,7 +23,13 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from agent_utilities.catalog.model import ComponentKind, entry
-from agent_utilities.mcp.fastmcp_internals import as_over_stdio, look_up_resource, low_level_server, tool_of_task
+from agent_utilities.mcp.fastmcp_internals import (
+    as_over_stdio,
+    is_task_of_issuer,
+    look_up_resource,
+    low_level_server,
+    tool_of_task,
+)
 from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.surface.components import LISTING, Component, entry_of, name_of
 from agent_utilities.mcp.surface.surface import Verdict
@@ -179,8 +186,12 @@ async def may_read(server: AgentServer, uri: str) -> bool:
 
 async def may_use_task(server: AgentServer, task_id: str) -> bool:
     """Whether the present caller may use the tool that a task runs, or there is no such task of theirs to tell of."""
-    tool = await tool_of_task(server, task_id)
-    return tool is None or await has(server, "tool", *tool)
+    tool, token = await tool_of_task(server, task_id), get_access_token()
+    if tool is None:
+        return True
+    if token is not None and not await is_task_of_issuer(server, task_id, (token.claims or {}).get("iss")):
+        return False
+    return await has(server, "tool", *tool)
 
 
 async def may_complete(server: AgentServer, reference: Any) -> bool:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from itertools import count
@@ -157,6 +158,24 @@ async def tool_of_task(server: Any, task_id: str) -> tuple[str, VersionSpec | No
     key = component.removeprefix("tool:")
     name, version = key.rsplit("@", 1) if "@" in key else (key, "")
     return name, VersionSpec(eq=version) if version else None
+
+
+async def is_task_of_issuer(server: Any, task_id: str, issuer: str | None) -> bool:
+    """Whether a background task, of the caller's client and subject, was started by a token of an issuer.
+
+    Why: FastMCP tells tasks apart by client and subject alone, so that one issuer's subject has another's tasks.
+    Ends when: `get_task_scope` counts the issuer.
+    """
+    from fastmcp_tasks.context import TaskContextSnapshot, get_task_scope
+    from fastmcp_tasks.encryption import snapshot_codec
+    from fastmcp_tasks.keys import task_redis_prefix
+
+    async with server._docket.redis() as redis:
+        kept = await redis.get(server._docket.key(f"{task_redis_prefix(get_task_scope())}:{task_id}:snapshot"))
+    if kept is None:
+        return False
+    token = TaskContextSnapshot.from_json(snapshot_codec().decode(kept)).access_token_json
+    return token is not None and (json.loads(token).get("claims") or {}).get("iss") == issuer
 
 
 def connection_of(session: ServerSession) -> Connection:
