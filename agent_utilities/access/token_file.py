@@ -65,9 +65,10 @@ class TokenFile:
                 found = token
         return found
 
-    def of(self, name: str) -> Token | None:
-        """Return the token of a name."""
-        return next((token for token in self.tokens if token.name == name), None)
+    def expired(self, now_s: float) -> frozenset[str]:
+        """Return the names of the tokens that are taken no more, by seconds since 1970."""
+        ends = ((token.name, token.expires_at) for token in self.tokens)
+        return frozenset(name for name, end_s in ends if end_s is not None and end_s <= now_s)
 
 
 def read_tokens(path: Path) -> TokenFile:

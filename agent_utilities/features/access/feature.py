@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -69,6 +70,7 @@ class AccessControl(Feature):
         self._rules, self._files = Rules(), SettingsFiles()
         self._watched: list[Path] = []
         self._seen: object = None
+        self._expired = frozenset[str]()
         self._grants: LRUCache[str, tuple[Mapping[str, Any], Grant | None]] = LRUCache(_N_GRANTS)
 
     def attach(self, host: AgentServer) -> None:
@@ -150,11 +152,11 @@ class AccessControl(Feature):
         return Grant(merge(bounds_of(access, self._files), bounds), may, number, profiles)
 
     def _profile_of_token(self, caller: Caller) -> str:
-        """Return the profile of a token of the file, if it has one; `none` for one that is there no more."""
+        """Return the profile of a token of the file, if it has one; `none` for one that is there, or taken, no more."""
         if self.tokens is None or caller.issuer != LOCAL:
             return ""
         token = self.tokens.file.find(caller.token)  # by name it could be one that was made since
-        return NO_PROFILE if token is None else token.profile
+        return NO_PROFILE if token is None or token.name in self._expired else token.profile
 
     async def run(self) -> None:
         """Follow the files of rules and tokens: what holds by them holds for requests from then on."""
@@ -167,7 +169,14 @@ class AccessControl(Feature):
             elif now != settled:  # nobody is writing any more
                 settled = now
                 await self._follow_rules()
+            self._follow_time()
             await asyncio.sleep(_LOOK_S)
+
+    def _follow_time(self) -> None:
+        """Take note of tokens that have ended: their requests are refused, and their streams are told nothing more."""
+        if self.tokens is not None and (expired := self.tokens.file.expired(time.time())) != self._expired:
+            self._expired = expired
+            self._changed("tokens", f"expired: {', '.join(sorted(expired)) or 'none'}")
 
     async def _follow_tokens(self) -> None:
         if self.tokens is None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,25 @@ class TestTokens:
             served.server.tool(name="git_tag", annotations={"readOnlyHint": True})(lambda: "done")
             assert json.loads(of_ann.stream.event())["method"] == NOTICE
             served.server.tool(name="git_show", annotations={"readOnlyHint": True})(lambda: "done")
+            assert json.loads(of_ann.stream.event())["method"] == NOTICE
+            of_ann.rest()
+            served.after(lambda: served.team.tokens.write_bytes(kept))
+            assert json.loads(of_bob.stream.event())["method"] == NOTICE  # of what is permitted again
+            assert methods(of_bob.rest()) == []
+
+    def test_the_stream_of_one_that_ends_is_told_nothing_more(self, tmp_path: Path) -> None:
+        with serving(tmp_path) as served:
+            of_bob, of_ann = served.session(served.bob), served.session(served.ann)
+            kept, held = served.team.tokens.read_bytes(), json.loads(served.team.tokens.read_bytes())
+            ends_s = int(time.time()) + 2
+            held["tokens"][1]["expires"] = datetime.fromtimestamp(ends_s, UTC).isoformat()
+            served.after(lambda: served.team.tokens.write_text(json.dumps(held)))
+            assert served.listed(served.bob) == READ
+            served.after(lambda: None)
+            assert time.time() >= ends_s
+            assert served.listed(served.bob) == 401
+            assert json.loads(of_bob.stream.event())["method"] == NOTICE
+            served.server.tool(name="git_tag", annotations={"readOnlyHint": True})(lambda: "done")
             assert json.loads(of_ann.stream.event())["method"] == NOTICE
             of_ann.rest()
             served.after(lambda: served.team.tokens.write_bytes(kept))

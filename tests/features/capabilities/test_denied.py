@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent_utilities import AgentServer
+from tests.features.access.team import Team
 from tests.features.capabilities.learnt import all_that_is_learnt, caller_of, serving
 from tests.features.capabilities.taps import faulty, tap_gateway, tiny, write_bundle
 
@@ -24,7 +25,8 @@ def twin(folder: Path, *, has_secret: bool, **environ: str) -> AgentServer:
     if has_secret:
         write_bundle(folder / "tap", "secret", faulty("secret-server"), triggers=TRIGGERS, domains=["vaults"])
     (folder / "profiles.toml").write_text('[profiles.work]\ntool_search = "auto"\n')
-    return tap_gateway(folder / "tap", folder / "state", MCP_CONFIG_FILE=str(folder / "profiles.toml"), **environ)
+    given = {"MCP_CONFIG_FILE": str(folder / "profiles.toml"), **environ}
+    return tap_gateway(folder / "tap", folder / "state", **given)
 
 
 async def learnt(gateway: AgentServer, mode: str, **headers: str) -> list[Any]:
@@ -67,6 +69,31 @@ async def test_a_denied_capability_is_one_that_there_is_not(
         for folder, has_secret in (("with", True), ("without", False))
     ]
     assert answers[0] == answers[1]
+
+
+RULES = """
+[auth]
+tokens = "{tokens}"
+
+[profiles.outsiders]
+disabled_tags = ["secret"]
+
+[[access]]
+who = {{ subject = "bob" }}
+profile = "outsiders"
+"""
+
+
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.nightly)])
+async def test_one_that_a_rule_denies_its_caller_is_one_that_there_is_not(tmp_path: Path, mode: str) -> None:
+    team = Team(tmp_path, RULES)
+    bob, environ = team.token("bob"), {"MCP_CONFIG_FILE": str(team.settings)}
+    answers = [
+        await learnt(twin(tmp_path / folder, has_secret=has_secret, **environ), mode, **bob)
+        for folder, has_secret in (("with", True), ("without", False))
+    ]
+    assert answers[0] == answers[1]
+    assert "clock" in str(answers[0])  # and so of what there is for them
 
 
 async def test_one_that_is_not_denied_can_be_told_from_one_that_there_is_not(tmp_path: Path) -> None:
