@@ -201,7 +201,7 @@ def _values(claims: Mapping[str, Any], claim: str) -> Sequence[str] | None:
 def _covers(earlier: Rule, later: Rule) -> bool:
     """Whether the earlier rule fits, or is unknown to fit, for everybody whom the later one fits."""
     return all(
-        key in later.who and all(pattern in patterns or fits(pattern, patterns) for pattern in later.who[key])
+        key in later.who and all(fits(pattern, patterns) for pattern in later.who[key])
         for key, patterns in earlier.who.items()
     )
 

@@ -157,6 +157,11 @@ class TestShadowed:
         rules = rules_of([{"who": {}, "profile": "all"}, {"who": {"subject": "a"}, "profile": "none"}])
         assert [(later.number, wider.number) for later, wider in rules.shadowed()] == [(2, 1)]
 
+    @pytest.mark.parametrize("asked", ["ab", "a*b", "a*"])
+    def test_a_glob_shadows_what_it_fits(self, asked: str) -> None:
+        given = [{"who": {"subject": who}, "profile": "none"} for who in (["x", "a*"], asked)]
+        assert [later.number for later, _ in rules_of(given).shadowed()] == [2]
+
     @pytest.mark.parametrize(
         ("first", "second"),
         [

@@ -65,7 +65,8 @@ class Verdict:
     @property
     def bounds_alone(self) -> Verdict:
         """The same bounds without anything that is preferred, and so without the caller's words."""
-        return replace(self, effective=self.effective.bounds_only, preferences=NO_PREFERENCES, shapes_lists=False)
+        bounds = self.effective.bounds_only
+        return replace(self, effective=bounds, preferences=NO_PREFERENCES, shapes_lists=False, selection=self.granted)
 
     def preferences_for(self, kind: ComponentKind) -> Preferences:
         """Return what is to be shown of a kind of component: preferences are of listed tools only."""
