@@ -136,6 +136,10 @@ class Settings(BaseModel):
     """
     access: list[dict[str, Any]] = Field(default_factory=list)
     """In a file, as `[[access]]`: rules that say who may what; the first that fits holds."""
+    secret_key: SecretStr = SecretStr("")
+    """On a gateway: what seals the logins that callers make at its servers, of `agent-utilities key new`."""
+    secret_key_file: str = ""
+    """The file that holds that key, where `secret_key` does not."""
     audit_file: str = ""
     """The record of who called what, in JSON lines; `otel` for OpenTelemetry's logs in its place; none where blank."""
     audit_mode: Literal["best effort", "required"] = "best effort"

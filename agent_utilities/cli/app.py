@@ -26,6 +26,7 @@ COMMANDS = {
     "access": ("access", "Try rules of access: who may what, and why."),
     "graph": ("graph", "Look after the graph that queries are resolved on."),
     "audit": ("audit", "Say whether a record of calls was tampered with."),
+    "key": ("key", "Make the key that seals what a gateway keeps of its callers."),
     "usage": ("usage", "Show what was called, what was listed and never called, and searches that found nothing."),
 }
 """Each command's module, which has it as `app`, and what it does: to list them, none is imported."""

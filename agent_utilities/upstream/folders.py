@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 _VARIABLE = "MCP_GATEWAY_FOLDER"
-Part = Literal["snapshots", "logs", "consent", "tokens"]
+Part = Literal["snapshots", "logs", "consent", "tokens", "logins"]
 
 
 def gateway_folder(part: Part, given: str = "") -> Path:

@@ -1,0 +1,116 @@
+"""What is secret at rest: entries sealed by the operator's key, each bound to its name, in files that tell nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from hashlib import blake2b
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from agent_utilities.errors import SettingsError
+from agent_utilities.runtime.process_io import write_whole
+
+logger = logging.getLogger(__name__)
+
+FORMAT = b"agent-utilities sealed 1\n"
+"""The first bytes of a file, which are also part of what is sealed."""
+SUFFIX = ".sealed"
+_KEY_BYTES = 32
+_NONCE_BYTES = 12
+_HINT = "make one by `agent-utilities key new`, and keep it: what was sealed by another key is lost"
+
+
+def new_key() -> str:
+    """Return a key drawn at random: 32 bytes in URL-safe base64."""
+    return urlsafe_b64encode(os.urandom(_KEY_BYTES)).decode()
+
+
+def read_key(text: str, file: str) -> bytes:
+    """Return the operator's key, out of a setting's text or else a file.
+
+    Raises:
+        SettingsError: there is none, or it is none; the error never shows it.
+    """
+    source = "env MCP_SECRET_KEY"
+    if not text and file:
+        source = "env MCP_SECRET_KEY_FILE"
+        try:
+            text = Path(file).expanduser().read_text(encoding="ascii")
+        except (OSError, ValueError) as error:
+            why = (getattr(error, "strerror", None) or type(error).__name__).lower()
+            raise SettingsError(f"the secret key can't be read ({why})", file, source, _HINT) from None
+    text = text.strip()
+    if not text:
+        raise SettingsError("no secret key to seal callers' logins with", "", source, _HINT)
+    try:
+        key = urlsafe_b64decode(text.encode("ascii"))
+    except ValueError:
+        raise SettingsError("the secret key is no URL-safe base64", "[hidden]", source, _HINT) from None
+    if len(key) != _KEY_BYTES:
+        told = f"the secret key has {len(key)} bytes, not {_KEY_BYTES}"
+        raise SettingsError(told, "[hidden]", source, _HINT)
+    return key
+
+
+class SealedStore:
+    """Entries by their names, AES-GCM under one key, a nonce of its own for each write.
+
+    An entry's name is the associated data of its seal: under the name of another it does not open, so that nobody who
+    can write to the folder gives one person another's. What can't be opened is as none, and a log line says so. An
+    earlier state of the same entry does open: the store can't know that there was a later one.
+
+    Its methods wait for the disk: call them in a thread.
+
+    Args:
+        folder: where entries are kept (0700, files 0600).
+        key: 32 bytes.
+    """
+
+    def __init__(self, folder: Path, key: bytes) -> None:
+        self._folder, self._aead, self._key = folder, AESGCM(key), key
+
+    def load(self, *name: str) -> bytes | None:
+        """Return what an entry holds; None where there is none, or it can't be opened."""
+        told = _as_bytes(name)
+        try:
+            content = self._file(told).read_bytes()
+            if not content.startswith(FORMAT):
+                raise ValueError("it is of another version")
+            nonce, sealed = content[len(FORMAT) :][:_NONCE_BYTES], content[len(FORMAT) + _NONCE_BYTES :]
+            return self._aead.decrypt(nonce, sealed, told)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, InvalidTag) as error:
+            why = "it was sealed by another key, or changed" if isinstance(error, InvalidTag) else error
+            logger.warning("an entry of %s can't be opened, and counts as none: %s", self._folder, why)
+            return None
+
+    def save(self, content: bytes, *name: str) -> None:
+        """Keep an entry in place of the one before, whole or not at all.
+
+        Raises:
+            OSError: it can't be written.
+        """
+        told, nonce = _as_bytes(name), os.urandom(_NONCE_BYTES)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.chmod(0o700)
+        write_whole(self._file(told), FORMAT + nonce + self._aead.encrypt(nonce, content, told))
+
+    def remove(self, *name: str) -> None:
+        """Forget an entry."""
+        self._file(_as_bytes(name)).unlink(missing_ok=True)
+
+    def _file(self, told: bytes) -> Path:
+        """Return an entry's file; its name is a hash that takes the key, so that no guess can be checked against it."""
+        digest = blake2b(told, digest_size=16, key=self._key, person=b"file name").hexdigest()
+        return self._folder / f"{digest}{SUFFIX}"
+
+
+def _as_bytes(name: tuple[str, ...]) -> bytes:
+    """Return a name such that no two are alike, whatever is in their parts."""
+    return FORMAT + json.dumps(name).encode()
