@@ -25,6 +25,8 @@ ACCESS = Later("agent_utilities.features.access.feature:AccessControl", ("auth_t
 AUDIT = Later("agent_utilities.features.audit.feature:Audit", ("audit_file",))
 QUOTAS = Later("agent_utilities.features.quotas.feature:Quotas", ("quota",))
 
+_LOGINS = "agent_utilities.features.logins.feature:Logins"
+
 
 def create_mcp_server(
     name: str,
@@ -150,7 +152,8 @@ def gateway_features(
 
         switched = [Capabilities(offer, upstreams, query)]
     quotas = replace(QUOTAS, more=(upstreams.quotas,), wanted=upstreams.quotas)
-    return [ACCESS, AUDIT, quotas, usage, upstreams, *switched, ToolSearch(query), query, ContextReport()]
+    logins = Later(_LOGINS, ("secret_key", "secret_key_file"), (upstreams,))
+    return [ACCESS, AUDIT, quotas, usage, upstreams, logins, *switched, ToolSearch(query), query, ContextReport()]
 
 
 def gateway_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from agent_utilities.mcp.record import Record
 
 _T = TypeVar("_T")
-_Generations = list[tuple[Provider, int | None]]
-"""The providers of a server, each with the generation of what it holds."""
+_Generations = list[tuple[Provider, Hashable | None]]
+"""The providers of a server, each with the generation of what it lists to a caller."""
 
 
 class AgentServer(FastMCP[Any]):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from itertools import count
 from typing import Any
@@ -310,8 +310,8 @@ _counter = count()
 _generations: WeakKeyDictionary[Provider, int] = WeakKeyDictionary()
 
 
-def generation(provider: Provider) -> int | None:
-    """Return a number that changes with what a provider holds, or None where nothing tells of that.
+def generation(provider: Provider) -> Hashable | None:
+    """Return what changes with what a provider lists to the present caller, or None where nothing tells of that.
 
     Only a watched `LocalProvider` or a `KeptProvider`, without transforms, lists the same until it is told of: a
     subclass may reload when it is listed, and a server mounted or wrapped gives copies of what may change within it.
@@ -319,5 +319,5 @@ def generation(provider: Provider) -> int | None:
     if provider.transforms:
         return None
     if isinstance(provider, KeptProvider):
-        return provider.generation
+        return provider.generation_for_caller
     return _generations.get(provider) if type(provider) is LocalProvider else None

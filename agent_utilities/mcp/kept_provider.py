@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 from fastmcp.server.providers import Provider
 
@@ -21,6 +21,11 @@ class KeptProvider(Provider):
         self.generation = 0
         """A number that grows with every change of what is listed."""
         self._listeners: list[Listener] = []
+
+    @property
+    def generation_for_caller(self) -> Hashable:
+        """What tells what the present caller is listed from all else that it lists: the same for all by default."""
+        return self.generation
 
     def on_change(self, listener: Listener) -> None:
         """Have a listener called after each change; from whichever thread the change comes."""

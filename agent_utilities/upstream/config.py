@@ -85,6 +85,8 @@ class UpstreamConfig(BaseModel):
     """http, sse: `oauth`, or a bearer token."""
     oauth: OAuthClient | None = None
     """http, sse: what OAuth is told of us; None where it finds out by itself."""
+    credentials: Literal["gateway", "caller"] = "gateway"
+    """http, sse: whose login it is reached by: the gateway's, or each caller's own."""
     forward_headers: tuple[_FoldedHeader, ...] = ()
     """http, sse: names of the caller's headers that cross, folded."""
     forward_meta: tuple[_MetaKey, ...] = ()

@@ -194,6 +194,7 @@ class TestOfOurOwn:
     def test_every_key_that_hosts_do_not_have(self, tmp_path: Path) -> None:
         server: dict[str, Any] = {
             "url": "https://x.example/mcp",
+            "credentials": "caller",
             "lazy": False,
             "isolate": True,
             "tags": ["docs"],
@@ -216,6 +217,7 @@ class TestOfOurOwn:
         )
         assert told == {
             "transport": "http",
+            "credentials": "caller",
             "cwd": None,
             "env_file": None,
             "auth": None,

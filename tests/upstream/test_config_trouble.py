@@ -66,6 +66,16 @@ class TestProblem:
                 "bad.forwardMeta: has 'io.modelcontextprotocol/x'; write a list of names",
             ),
             ({"url": "http://x/", "auth": ""}, "bad.auth: is no token; write"),
+            ({"url": "http://x/", "credentials": "mine"}, "bad.credentials: is 'mine'; write \"caller\""),
+            ({"command": "x", "credentials": "caller"}, "bad: is a command, which callers can't log in at; leave"),
+            (
+                {"url": "http://x/", "credentials": "caller", "auth": "t0ken"},
+                "bad: has callers' own logins, and a token for all; leave out the token, or `credentials`",
+            ),
+            (
+                {"url": "http://x/", "credentials": "caller", "headers": {"Authorization": "Basic x"}},
+                "bad: has callers' own logins, and a token for all",
+            ),
             (
                 {"url": "http://x/", "oauth": {"callbackPort": 0}},
                 "bad.oauth: has a number under 'callback_port'",

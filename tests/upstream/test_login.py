@@ -83,8 +83,9 @@ class TestWhich:
         assert auth_of(upstream(), str(tmp_path)) is None
 
     def test_is_needed_where_the_config_says_oauth(self, tmp_path: Path) -> None:
-        with pytest.raises(UpstreamError, match="refused: it wants a login; run: agent-utilities gateway login a"):
-            auth_of(upstream(auth="oauth"), str(tmp_path))
+        for config in (upstream(auth="oauth"), upstream(credentials="caller")):
+            with pytest.raises(UpstreamError, match="refused: it wants a login; run: agent-utilities gateway login a"):
+                auth_of(config, str(tmp_path))
 
     def test_is_by_the_client_that_is_registered_there(self, tmp_path: Path) -> None:
         client = OAuthClient(
@@ -135,8 +136,9 @@ async def test_a_login_by_the_command_serves_gateways_from_then_on(tmp_path: Pat
     assert {stat.S_IMODE(path.stat().st_mode) for path in tokens.rglob("*.json")} == {0o600}
     async with Client(over(config, environ)) as client:
         assert (await client.call_tool("secret")).data == "told"
-    async with Client(over(upstream(url), environ)) as client:
-        assert [tool.name for tool in await client.list_tools()] == ["secret"]
+    for of_user in (upstream(url), upstream(url, credentials="caller")):
+        async with Client(over(of_user, environ)) as client:
+            assert [tool.name for tool in await client.list_tools()] == ["secret"]
 
 
 @pytest.mark.anyio

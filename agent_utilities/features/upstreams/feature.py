@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_utilities.activation.deferral import AUTO
 from agent_utilities.catalog.model import KINDS, ComponentKind, entry
+from agent_utilities.errors import SettingsError
 from agent_utilities.features.upstreams.provider import UpstreamProvider, operators_tags
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import has
@@ -81,7 +82,7 @@ class Upstreams(Feature):
         folder = operator.settings.gateway_folder
         self._store = SnapshotStore(gateway_folder("snapshots", folder))
         self.upstreams = Supervised(
-            self.config,
+            self._for_everybody(),
             environ=with_folder(operator.environ, folder),
             store=self._store,
             logs=gateway_folder("logs", folder),
@@ -99,13 +100,47 @@ class Upstreams(Feature):
         """Return how much upstreams may be called, by their names, where their configuration says it."""
         return {each.config.name: each.config.quota for each in self.upstreams if each.config.quota is not None}
 
+    def check(self) -> None:
+        """Refuse to serve what callers log in at themselves where their logins can't be kept.
+
+        Raises:
+            SettingsError: there is no key to seal them with.
+        """
+        if self._lacks_key:
+            names = ", ".join(each.name for each in self.of_callers())
+            hint = "set MCP_SECRET_KEY or MCP_SECRET_KEY_FILE to what `agent-utilities key new` prints"
+            raise SettingsError("callers log in there themselves, and no key seals that", names, "config", hint)
+
+    @property
+    def _lacks_key(self) -> bool:
+        """Whether callers' logins could not be kept; over stdio there are none."""
+        settings = self.host.surface.operator.settings
+        has_key = bool(settings.secret_key or settings.secret_key_file)
+        return self.host.transport != "stdio" and not has_key and bool(self.of_callers())
+
     async def bring_about(self) -> None:
         """Have the upstreams of the configuration, and those that are wanted beside them, and no others."""
-        every = (*self.config.upstreams, *self.more_configs())
-        await self.upstreams.reload(self.config.model_copy(update={"upstreams": every}))
+        await self.upstreams.reload(self._for_everybody())
         if (quotas := self.quotas()) and all(each.name != "quotas" for each in self.host.features):
             why = "there were none at the start; with any under [quota] in your settings file they are"
             logger.warning("the quotas of %s are not held: %s", ", ".join(quotas), why)
+
+    def _for_everybody(self) -> GatewayConfig:
+        """Return what runs for all callers alike: nothing of where each logs in themselves.
+
+        Over stdio the one who launched it is the only caller, and their login the gateway's.
+        """
+        off = [] if self.host.transport == "stdio" else self.of_callers()
+        every = [
+            each.model_copy(update={"enabled": False}) if each in off else each
+            for each in (*self.config.upstreams, *self.more_configs())
+        ]
+        return self.config.model_copy(update={"upstreams": tuple(every)})
+
+    def of_callers(self) -> list[UpstreamConfig]:
+        """Return the servers that each caller logs in at with an account of their own."""
+        every = (*self.config.upstreams, *self.more_configs())
+        return [each for each in every if each.credentials == "caller" and each.enabled]
 
     # -- while it runs -----------------------------------------------------------------------------------------------
 
@@ -114,7 +149,7 @@ class Upstreams(Feature):
 
         Over stdio it ends with whoever started it.
         """
-        if self.more_configs():
+        if self.more_configs() or self.of_callers():  # over what is served was not known before
             await self.bring_about()
         started_s = asyncio.get_running_loop().time() if self._started_s is None else self._started_s
         self._first_lists_end_s = started_s + self.host.surface.operator.settings.first_list_s
@@ -151,7 +186,8 @@ class Upstreams(Feature):
 
     def toolsets_to_come(self) -> Sequence[str]:
         """Return the toolsets of upstreams that were never reached: a path may name them, as it may when they were."""
-        return [name for each in self.upstreams if is_unseen(each) for name in (each.config.name, *each.config.tags)]
+        unseen = [each.config for each in self.upstreams if is_unseen(each)]
+        return [name for each in (*unseen, *self.of_callers()) for name in (each.name, *each.tags)]
 
     def absent(self, bounds: Bounds) -> Sequence[str]:
         """Return the upstreams whose components are not all known yet, of those that the caller may learn of."""
@@ -219,6 +255,11 @@ class Upstreams(Feature):
             logger.warning("first lists do without %s from now on: %s", name, what)
             await in_daemon_thread(partial(self._store.note_late, upstream.config))
 
+    def may_learn(self, name: str, bounds: Bounds) -> bool:
+        """Whether bounds may leave anything of the upstream of a name."""
+        upstream = self.upstreams.get(name)
+        return upstream is not None and self._may_learn_of(upstream, bounds)
+
     def _may_learn_of(self, upstream: Upstream, bounds: Bounds) -> bool:
         """Whether bounds may leave anything of an upstream that was never seen: by its name, and its toolsets."""
         config = upstream.config
@@ -254,6 +295,9 @@ class Upstreams(Feature):
         """Return which upstreams are not listed yet, and where their names were changed."""
         unseen = [each.config.name for each in self.upstreams if is_unseen(each)]
         lines = [f"not reached yet, and listed when they are: {', '.join(unseen)}"] if unseen else []
+        if self._lacks_key:
+            names = ", ".join(each.name for each in self.of_callers())
+            lines.append(f"served to nobody without MCP_SECRET_KEY, since callers log in there themselves: {names}")
         return [*lines, *self.provider.notices]
 
     async def instructions(self, request: Request) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -20,7 +20,7 @@ from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
 
 from agent_utilities.catalog.model import ComponentKind
-from agent_utilities.features.upstreams.calls import Caller
+from agent_utilities.features.upstreams.calls import Caller, Denials
 from agent_utilities.features.upstreams.components import (
     OfUpstream,
     UpstreamPrompt,
@@ -56,8 +56,8 @@ _KINDS: Mapping[Kind, tuple[ComponentKind, str, Callable[..., Any]]] = {
 }
 """By list, the kind of what is in it, what the upstream calls each by, and what makes the component of it."""
 
-Denials = Callable[[UpstreamConfig, Snapshot], Steps[Mapping[Key, str]]]
-"""Returns which components of an upstream the operator denies, each with the place where they do."""
+CallerOf = Callable[[Upstream, UpstreamConfig, Namespace, frozenset[str], WaitingCalls], Caller]
+"""Makes what calls an upstream; see `Caller` for what it is given."""
 _Reached = tuple[Caller, Snapshot, Mapping[Key, str]]
 """An upstream that was reached: what calls it, what it lists, and what of that is denied."""
 _Given = tuple[Caller, str, Any, str | None]
@@ -83,7 +83,13 @@ class Union:
     made: Mapping[Key, tuple[_Given, Any]] = field(default_factory=dict)
 
 
-def union_of(upstreams: Sequence[Upstream], before: Union, denials: Denials, waiting: WaitingCalls) -> Steps[Union]:
+def union_of(
+    upstreams: Sequence[Upstream],
+    before: Union,
+    denials: Denials,
+    waiting: WaitingCalls,
+    caller_of: CallerOf = Caller,
+) -> Steps[Union]:
     """Return what upstreams list now, in their order; those that are disabled count only for the others' names.
 
     What is listed as before is the component of before. So a list of a thousand tools of which one has changed is read
@@ -92,15 +98,17 @@ def union_of(upstreams: Sequence[Upstream], before: Union, denials: Denials, wai
     Args:
         denials: tells what the operator denies.
         waiting: keeps calls whose callers are asked in results.
+        caller_of: makes what calls each of them.
     """
     namespace = Namespace(upstream.config.name for upstream in upstreams)
     tags = operators_tags(upstream.config for upstream in upstreams)
-    seen = [(each, each.config, each.snapshot) for each in upstreams if each.config.enabled]
+    on = [each for each in upstreams if each.config.enabled]
+    callers = [caller_of(each, each.config, namespace, tags, waiting) for each in on]
     reached: dict[str, _Reached] = {}
-    for upstream, config, snapshot in seen:
+    for caller, snapshot in [(each, each.listed) for each in callers]:
         if snapshot is not None:
-            caller = Caller(upstream, config, namespace, tags, waiting)
-            reached[config.name] = caller, snapshot, (yield from denials(config, snapshot))
+            denied = yield from caller.judged_by(denials)(caller.config, snapshot)
+            reached[caller.config.name] = caller, snapshot, denied
     made: dict[Key, tuple[_Given, Any]] = {}
     union, notices = Union(), list(namespace.notices())
     for kind, (_, attribute, make) in _KINDS.items():
@@ -151,6 +159,8 @@ class UpstreamProvider(KeptProvider):
         self.waiting = WaitingCalls()
         """Calls whose callers are asked in results."""
         self._union = Union()
+        self.of_caller: Callable[[], tuple[Hashable, Union] | None] = lambda: None
+        """Returns who the present caller is, and what they are listed; None where that is what everybody is."""
         self._renewing: asyncio.Task[None] | None = None
         self._is_outdated = False
         self.on_taken: Callable[[], None] = lambda: None
@@ -159,6 +169,33 @@ class UpstreamProvider(KeptProvider):
 
     def _now(self) -> Steps[Union]:
         return union_of(list(self._upstreams), self._union, self._denials, self.waiting)
+
+    def with_own(self, own: Mapping[str, Upstream], before: Union, caller_of: CallerOf) -> Steps[Union]:
+        """Return what somebody is listed who has upstreams of their own, each in the place of everybody's of its name.
+
+        Args:
+            own: theirs, by name.
+            before: what they were listed before.
+            caller_of: makes what calls an upstream for them.
+        """
+        upstreams = [own.get(each.config.name, each) for each in self._upstreams]
+        known = Union(made={**before.made, **self._union.made})
+        return union_of(upstreams, known, self._denials, self.waiting, caller_of)
+
+    @property
+    def everybodys(self) -> Union:
+        """What is listed to everybody who has no upstreams of their own."""
+        return self._union
+
+    @property
+    def _present(self) -> Union:
+        """What the present caller is listed."""
+        return self._union if (own := self.of_caller()) is None else own[1]
+
+    @property
+    def generation_for_caller(self) -> Hashable:
+        """What tells it from what others are listed, and from what it was before: by who they are, first of all."""
+        return self.generation, self.of_caller()
 
     def renew(self) -> None:
         """Take what the upstreams list now, and tell of what has changed.
@@ -191,21 +228,25 @@ class UpstreamProvider(KeptProvider):
 
     def _take(self, union: Union) -> None:
         before, self._union = self._union, union
+        self.notify_difference(before, union)
+        self.on_taken()
+
+    def notify_difference(self, before: Union, now: Union) -> None:
+        """Tell which lists are others now, if any."""
         changed = [
             kind
-            for kind, now in union.by_kind.items()
-            if [*map(id, now.values())] != [*map(id, before.by_kind[kind].values())]
+            for kind, listed in now.by_kind.items()
+            if [*map(id, listed.values())] != [*map(id, before.by_kind[kind].values())]
         ]
         if changed:
             self.notify_changed("resources" if kind == "templates" else kind for kind in changed)
-        self.on_taken()
 
     def _listed(self, kind: Kind) -> Sequence[Any]:
-        return tuple(self._union.by_kind[kind].values())
+        return tuple(self._present.by_kind[kind].values())
 
     def prefix_of(self, upstream: str) -> str:
         """Return what the names of an upstream's tools and prompts begin with."""
-        return f"{self._union.prefixes.get(upstream, upstream)}_"
+        return f"{self._present.prefixes.get(upstream, upstream)}_"
 
     def upstreams_of(self, bounds: Bounds) -> dict[str, int]:
         """Return the names of the upstreams of which bounds permit anything, each with how many of its tools."""
@@ -224,12 +265,12 @@ class UpstreamProvider(KeptProvider):
     @property
     def notices(self) -> tuple[str, ...]:
         """A line for each component that bears another name than its own, or is left out."""
-        return self._union.notices
+        return self._present.notices
 
     def instructions(self, permitted: Iterable[object]) -> str | None:
         """Return what those upstreams say of themselves of which a caller may use any component."""
         usable = {each.caller.config.name for each in permitted if isinstance(each, OfUpstream)}
-        prefixes, reached = self._union.prefixes, self._union.reached
+        prefixes, reached = self._present.prefixes, self._present.reached
         return joined(
             [
                 (name, prefixes[name], snapshot.instructions)
@@ -251,13 +292,13 @@ class UpstreamProvider(KeptProvider):
         return self._listed("templates")
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
-        return _of_version(self._union.by_kind["tools"].get(name), version)
+        return _of_version(self._present.by_kind["tools"].get(name), version)
 
     async def _get_prompt(self, name: str, version: VersionSpec | None = None) -> Prompt | None:
-        return _of_version(self._union.by_kind["prompts"].get(name), version)
+        return _of_version(self._present.by_kind["prompts"].get(name), version)
 
     async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> Resource | None:
-        return _of_version(self._union.by_kind["resources"].get(uri), version)
+        return _of_version(self._present.by_kind["resources"].get(uri), version)
 
     async def _get_resource_template(self, uri: str, version: VersionSpec | None = None) -> ResourceTemplate | None:
         matching = [each for each in self._listed("templates") if each.matches(uri) is not None]
@@ -285,9 +326,9 @@ class UpstreamProvider(KeptProvider):
     ) -> mcp_types.Completion:
         """Complete an argument of a prompt or template, which the caller may use, by its upstream."""
         if isinstance(reference, mcp_types.PromptReference):
-            component = self._union.by_kind["prompts"].get(reference.name)
+            component = self._present.by_kind["prompts"].get(reference.name)
         else:
-            component = self._union.by_kind["templates"].get(reference.uri)
+            component = self._present.by_kind["templates"].get(reference.uri)
         completion = mcp_types.Completion(values=[])
         if component is not None:
             completion = await component.caller.complete(component.reference, argument, given)

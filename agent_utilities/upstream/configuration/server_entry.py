@@ -119,7 +119,10 @@ class Reader:
             return None
         if transport != "stdio":
             headers = {**given.get("env_headers", {}), **given.get("headers", {})}
-            return {"transport": transport, "url": given["url"], "headers": headers, **given.get("auth", {})}
+            auth = given.get("auth", {})
+            _check_credentials(given, str(auth.get("auth") or "oauth"), headers)
+            return {"transport": transport, "url": given["url"], "headers": headers, **auth}
+        _check_credentials(given, "", {})
         program, *arguments = given["command"]
         env_file: str | None = given.get("env_file")
         is_started = given.get("enabled", True) and not self.reading.keeps_references
@@ -143,6 +146,16 @@ class Reader:
 
     def _problem(self, where: str, what: str, hint: str) -> None:
         self.problems.append(shown(f"{where}: {what}; {hint}", 1000))
+
+
+def _check_credentials(given: Mapping[str, Any], token: str, headers: Mapping[str, Any]) -> None:
+    """Refuse callers' own logins beside a credential of the gateway's, which all would be served by."""
+    if given.get("credentials") != "caller":
+        return
+    if not token:
+        raise Unusable("is a command, which callers can't log in at", "leave `credentials` out")
+    if token != "oauth" or any(name.lower() == "authorization" for name in headers):
+        raise Unusable("has callers' own logins, and a token for all", "leave out the token, or `credentials`")
 
 
 def _check_name(name: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -30,6 +31,7 @@ CONNECT_S = 30.0
 """Seconds to connect and to send; how long an answer may take is for the call's own deadline to say."""
 NOTIFICATION_S = 10.0
 """Seconds that an upstream has to take what is not a request: until then nothing else is sent."""
+_LOGIN_BYTES = 1 << 20
 _EVENT_END = re.compile(rb"(?>\r\n|\n|\r){2}")
 _LONGEST_END = 4
 
@@ -151,22 +153,14 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         unfinished: Unfinished,
         is_answered_there: bool = True,
     ) -> None:
-        self._limits, self._unfinished, self._is_answered_there = limits, unfinished, is_answered_there
+        self._is_answered_there = is_answered_there
         super().__init__(
             headers=dict(headers),
             auth=auth,
             timeout=httpx2.Timeout(CONNECT_S, read=None),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
-            event_hooks={"response": [self._bound]},
+            event_hooks={"response": [partial(_bound, limits, unfinished)]},
         )
-
-    async def _bound(self, response: httpx2.Response) -> None:
-        """Have a body read within the limits, whoever reads it."""
-        if len(response.headers.get_list("content-encoding", split_commas=True)) > 1:
-            raise TooMuchError("a body that is compressed more than once, of which a little may become anything")
-        response.stream = _BoundedBody(response, IncomingMessage(self._limits, self._unfinished))
-        for name in ("content-encoding", "content-length"):
-            response.headers.pop(name, None)
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """Send a request of the transport."""
@@ -211,6 +205,21 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             await response.aread()
             return _answer(request, HttpTrouble("not MCP", f"answered with {kind or 'nothing'} (HTTP {status})"))
         return response
+
+
+async def _bound(limits: Limits, unfinished: Unfinished, response: httpx2.Response) -> None:
+    """Have a body read within the limits, whoever reads it."""
+    if len(response.headers.get_list("content-encoding", split_commas=True)) > 1:
+        raise TooMuchError("a body that is compressed more than once, of which a little may become anything")
+    response.stream = _BoundedBody(response, IncomingMessage(limits, unfinished))
+    for name in ("content-encoding", "content-length"):
+        response.headers.pop(name, None)
+
+
+def bounded_client() -> httpx2.AsyncClient:
+    """Return a client for what is asked beside MCP's messages, such as a login: bounded alike, and errors raise."""
+    bound = partial(_bound, Limits(message_bytes=_LOGIN_BYTES), Unfinished())
+    return httpx2.AsyncClient(timeout=CONNECT_S, event_hooks={"response": [bound]})
 
 
 def _kind(response: httpx2.Response) -> str:

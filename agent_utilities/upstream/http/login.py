@@ -89,11 +89,13 @@ def _store(folder: Path) -> FileTreeStore:
 def auth_of(config: UpstreamConfig, folder: str) -> httpx2.Auth | None:
     """Return what an upstream is shown of us: the token that its config says, or the user's login; None for neither.
 
+    Where callers have logins of their own the caller is the user: over stdio, and on the command line.
+
     Raises:
         UpstreamError: its config says that it wants a login, and nobody has made it.
     """
     token = config.auth.get_secret_value() if config.auth is not None else ""
-    says_oauth = token == "oauth"
+    says_oauth = token == "oauth" or config.credentials == "caller"
     if token and not says_oauth:
         return BearerAuth(token)
     if not says_oauth and any(name.lower() == "authorization" for name in config.headers):

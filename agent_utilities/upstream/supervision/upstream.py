@@ -82,6 +82,11 @@ class Upstream:
         return self._start is not None or bool(self._running)
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a call is under way."""
+        return any(each.n_users for each in self._running)
+
+    @property
     def state(self) -> UpstreamState:
         """What it does now."""
         health, trouble = self._health, self._health.trouble
@@ -190,9 +195,8 @@ class Upstream:
         """Begin to supervise."""
         self._start, self._is_stopping = start, False
         self._is_settled.set()
-        if self.config.enabled:
-            self.was_tried.clear()
-            self._renewing = start(self._keep_renewed())
+        if self.config.enabled and self.opener.shared.may_list(self.config):
+            self.retry()
 
     def refuse_calls(self) -> None:
         """Take no more calls, and tell those under way that they are ended: what serves them is cancelled next."""
@@ -212,6 +216,15 @@ class Upstream:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks, timeout=2 * self._policy.close_s)
+
+    def retry(self) -> None:
+        """Forget its trouble, and list it where that is due: nothing stands in its way any more."""
+        self._health.is_well()
+        if self._start is not None:
+            if self._renewing is not None:
+                self._renewing.cancel()
+            self.was_tried.clear()
+            self._renewing = self._start(self._keep_renewed())
 
     async def renewed(self) -> None:
         """Have the snapshot taken anew, and return once it is, or can't be now: `state` tells which."""

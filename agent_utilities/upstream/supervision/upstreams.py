@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.upstream.processes.process import ProcessGuard
@@ -20,9 +20,10 @@ from agent_utilities.upstream.supervision.opening import Opener, Shared
 from agent_utilities.upstream.supervision.upstream import Start, Upstream
 
 if TYPE_CHECKING:
+    import httpx2
+
     from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
     from agent_utilities.upstream.snapshot import Snapshot
-    from agent_utilities.upstream.snapshot_store import SnapshotStore
 
 
 _BEHIND = {
@@ -33,12 +34,23 @@ _BEHIND = {
 """What of a config may change without the connection being another."""
 
 
+class Snapshots(Protocol):
+    """Keeps what upstreams list; both methods wait for a disk."""
+
+    def load(self, config: UpstreamConfig) -> Snapshot | None:
+        """Return what an upstream listed last; None where that is not known."""
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Keep it."""
+
+
 class Upstreams:
     """All upstreams of a gateway.
 
     Args:
         logs: the folder where what upstreams write to stderr is kept; None for memory alone.
-        before_import: see `Shared`.
+        store: keeps what they list.
+        before_import, auth_of, may_list: see `Shared`.
     """
 
     def __init__(
@@ -46,15 +58,18 @@ class Upstreams:
         config: GatewayConfig,
         *,
         environ: Mapping[str, str],
-        store: SnapshotStore,
+        store: Snapshots,
         on_change: Callable[[str], None],
         logs: Path | None = None,
         policy: Policy | None = None,
         before_import: Callable[[], None] = lambda: None,
+        auth_of: Callable[[UpstreamConfig], httpx2.Auth | None] | None = None,
+        may_list: Callable[[UpstreamConfig], bool] = lambda _: True,
     ) -> None:
         self._store, self._on_change, self._logs = store, on_change, logs
         policy = policy or Policy()
-        self._shared = Shared(environ, ProcessGuard(), policy, asyncio.Semaphore(policy.n_starts), before_import)
+        places = asyncio.Semaphore(policy.n_starts)
+        self._shared = Shared(environ, ProcessGuard(), policy, places, before_import, auth_of, may_list)
         self._start: Start | None = None
         self._exchanging: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._reloading = asyncio.Lock()

@@ -1,0 +1,292 @@
+"""One person's login at one upstream: made in their browser, kept sealed, and renewed once for all who need it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from functools import partial
+
+import httpx2
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth.oauth2 import OAuthContext
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types.version import LATEST_HANDSHAKE_VERSION
+from pydantic import AnyUrl, BaseModel, ConfigDict, ValidationError
+
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.upstream.config import OAuthClient, UpstreamConfig
+from agent_utilities.upstream.http.http_client import bounded_client
+from agent_utilities.upstream.sealed_store import SealedStore
+
+logger = logging.getLogger(__name__)
+# See `login.py`: what the SDK logs besides is told in a line.
+logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
+
+LOGIN_S = 600.0
+"""Seconds that a person has for a login, from the link to the end."""
+_PROBE = b'{"jsonrpc": "2.0", "id": 0, "method": "ping"}'
+_LONG_AGO_S = 1.0
+"""An expiry that is over; the SDK takes 0 for none."""
+
+
+class OwnLoginNeededError(PermissionError):
+    """A person has not logged in at an upstream, or the login has ended."""
+
+    def __init__(self) -> None:
+        super().__init__("it wants your own login, which was not made yet, or has ended")
+
+
+class BrowserSteps:
+    """What a login does in a person's browser: it is sent to an address, and comes back with a code."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.address: asyncio.Future[str] = loop.create_future()
+        """Where the browser is to be sent."""
+        self.code: asyncio.Future[AuthorizationCodeResult] = loop.create_future()
+        """What it brings back."""
+
+    async def show(self, address: str) -> None:
+        """Take the address."""
+        self.address.set_result(address)
+
+    async def answer(self) -> AuthorizationCodeResult:
+        """Return what the browser brings back."""
+        return await self.code
+
+
+class _ForOnce:
+    """Keeps what a flow brings for as long as that lasts, and knows only the client that is registered already."""
+
+    def __init__(self, client: OAuthClientInformationFull | None = None, tokens: OAuthToken | None = None) -> None:
+        self.client, self.tokens = client, tokens
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.client
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.client = client_info
+
+
+async def authorized(
+    url: str, steps: BrowserSteps, redirect_uri: str, client: OAuthClient, headers: Mapping[str, str] | None = None
+) -> OAuthContext:
+    """Have a person log in at a server by its own authorization server; return what that gave.
+
+    Found, registered at and asked as the SDK does it. It is registered anew each time: a registration that was kept
+    may be gone at the other end, and a browser would be shown an error page of theirs.
+
+    Args:
+        url: the server's MCP endpoint.
+        steps: the person's browser.
+        redirect_uri: where the browser comes back to.
+        client: what the authorization server is told of us, where it does not let clients register themselves.
+        headers: of requests to the server itself.
+
+    Raises:
+        Exception: whatever the SDK raises where a login fails.
+        TimeoutError: it took too long.
+    """
+    secret = client.client_secret.get_secret_value() if client.client_secret is not None else None
+    method = "client_secret_post" if secret is not None else "none"
+    about = OAuthClientMetadata(
+        client_name="agent-utilities gateway",
+        redirect_uris=[AnyUrl(redirect_uri)],
+        grant_types=["authorization_code", "refresh_token"],
+        response_types=["code"],
+        scope=" ".join(client.scopes) or None,
+        token_endpoint_auth_method=method,
+    )
+    known = None
+    if client.client_id is not None:
+        known = OAuthClientInformationFull(client_id=client.client_id, client_secret=secret, **about.model_dump())
+    oauth = OAuthClientProvider(url, about, _ForOnce(known), steps.show, steps.answer)
+    async with asyncio.timeout(LOGIN_S):
+        status = await _driven(oauth, _probe(url, headers), n_probes=1)
+    if oauth.context.current_tokens is None:
+        raise OwnLoginError(f"it asked for no login, and answered HTTP {status}")
+    return oauth.context
+
+
+class OwnLoginError(RuntimeError):
+    """A login could not be made."""
+
+
+def _probe(url: str, headers: Mapping[str, str] | None = None) -> httpx2.Request:
+    told = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    told[MCP_PROTOCOL_VERSION_HEADER] = LATEST_HANDSHAKE_VERSION
+    return httpx2.Request("POST", url, headers={**(headers or {}), **told}, content=_PROBE)
+
+
+async def _driven(oauth: httpx2.Auth, probe: httpx2.Request, *, n_probes: int) -> int | None:
+    """Send what an OAuth flow asks for, and the request that it is for so many times at most; return its last status.
+
+    Raises:
+        httpx2.TransportError: somebody could not be reached, or is not able to answer for now.
+    """
+    status = None
+    async with bounded_client() as client, aclosing(oauth.async_auth_flow(probe)) as flow:
+        try:
+            asked = await anext(flow)
+            while asked is not probe or n_probes:
+                response = await client.send(asked)
+                if asked is probe:
+                    n_probes, status = n_probes - 1, response.status_code
+                elif response.status_code == 429 or response.status_code >= 500:
+                    raise httpx2.NetworkError(f"the authorization server answered HTTP {response.status_code}")
+                asked = await flow.asend(response)
+        except StopAsyncIteration:
+            pass
+    return status
+
+
+class _Kept(BaseModel):
+    """A login as it is kept: what it takes to renew it, too, which the SDK forgets with the process."""
+
+    model_config = ConfigDict(frozen=True)
+
+    v: int = 1
+    tokens: OAuthToken
+    client: OAuthClientInformationFull | None
+    metadata: OAuthMetadata | None
+    resource: ProtectedResourceMetadata | None
+    expires_at_s: float | None
+
+    @classmethod
+    def of(cls, context: OAuthContext) -> _Kept:
+        assert context.current_tokens is not None
+        return cls(
+            tokens=context.current_tokens,
+            client=context.client_info,
+            metadata=context.oauth_metadata,
+            resource=context.protected_resource_metadata,
+            expires_at_s=context.token_expiry_time,
+        )
+
+    @property
+    def is_valid(self) -> bool:
+        return self.expires_at_s is None or time.time() <= self.expires_at_s
+
+
+class Account(httpx2.Auth):
+    """One person's login at one upstream, which every connection of theirs there is authorized by.
+
+    Args:
+        config: the upstream's.
+        person: issuer and subject.
+        store: where it is kept, under person, upstream and address, so that no token is shown to another address.
+    """
+
+    def __init__(self, config: UpstreamConfig, person: tuple[str, str], store: SealedStore) -> None:
+        self._url, self._client = config.url.get_secret_value(), config.oauth or OAuthClient()
+        self._headers = {name: value.get_secret_value() for name, value in config.headers.items()}
+        self._store, self._name = store, ("login", *person, config.name, self._url)
+        self._turn = asyncio.Lock()
+        self._kept: _Kept | None = None
+        self.has_login = asyncio.Event()
+        """Set while the person is logged in."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when they have logged in, or the login has ended."""
+
+    # -- what is kept ------------------------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Take what is kept of it, where nothing is known of it here."""
+        kept = await in_daemon_thread(self._read)
+        if self._kept is None:
+            self._take(kept)
+
+    def _read(self) -> _Kept | None:
+        content = self._store.load(*self._name)
+        try:
+            return _Kept.model_validate_json(content) if content is not None else None
+        except ValidationError:
+            logger.warning("a kept login is of another version, and counts as none")
+            return None
+
+    def _take(self, kept: _Kept | None) -> None:
+        self._kept = kept
+        was_there = self.has_login.is_set()
+        (self.has_login.set if kept is not None else self.has_login.clear)()
+        if was_there != self.has_login.is_set():
+            self.on_change()
+
+    async def _keep(self, kept: _Kept | None) -> None:
+        self._take(kept)
+        write = partial(self._store.remove, *self._name)
+        if kept is not None:
+            write = partial(self._store.save, kept.model_dump_json().encode(), *self._name)
+        try:
+            await in_daemon_thread(write)
+        except OSError as error:
+            logger.warning("a login is kept in memory only: %s", error.strerror or type(error).__name__)
+
+    # -- making and using it -----------------------------------------------------------------------------------------
+
+    async def log_in(self, steps: BrowserSteps, *, redirect_uri: str) -> None:
+        """Have the person log in, and keep what that gives in place of what there was; see `authorized`."""
+        context = await authorized(self._url, steps, redirect_uri, self._client, self._headers)
+        async with self._turn:
+            await self._keep(_Kept.of(context))
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send a request as the person, with a newer token where the one that there is is refused."""
+        token = await self._token()
+        request.headers["Authorization"] = f"Bearer {token}"
+        response = yield request
+        if response.status_code != 401:
+            return
+        token = await self._token(refused=token)
+        request.headers["Authorization"] = f"Bearer {token}"
+        response = yield request
+        if response.status_code == 401:
+            await self._end(token)
+            raise OwnLoginNeededError
+
+    async def _token(self, refused: str = "") -> str:
+        """Return a token that is thought to hold; where it has to be renewed, it is so once for all who wait."""
+        kept = self._kept
+        if kept is None or not kept.is_valid or kept.tokens.access_token == refused:
+            async with self._turn:
+                kept = self._kept
+                if kept is not None and (not kept.is_valid or kept.tokens.access_token == refused):
+                    kept = await self._renewed(kept)
+        if kept is None:
+            raise OwnLoginNeededError
+        return kept.tokens.access_token
+
+    async def _renewed(self, kept: _Kept) -> _Kept | None:
+        """Return the login with new tokens; None where it has ended."""
+        about = OAuthClientMetadata(redirect_uris=None)
+        oauth = OAuthClientProvider(self._url, about, _ForOnce(kept.client, kept.tokens))
+        oauth.context.oauth_metadata, oauth.context.protected_resource_metadata = kept.metadata, kept.resource
+        oauth.context.token_expiry_time = _LONG_AGO_S
+        await _driven(oauth, _probe(self._url), n_probes=0)
+        renewed = _Kept.of(oauth.context) if oauth.context.is_token_valid() else None
+        if renewed is None and (there := await in_daemon_thread(self._read)) is not None and there != kept:
+            renewed = there  # another process renewed it, after which the issuer takes the token of before no more
+        await self._keep(renewed)
+        return renewed
+
+    async def _end(self, token: str) -> None:
+        """Forget the login, where it is still the one whose token was refused."""
+        async with self._turn:
+            if self._kept is not None and self._kept.tokens.access_token == token:
+                await self._keep(None)
