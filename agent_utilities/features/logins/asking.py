@@ -32,6 +32,7 @@ _UNKNOWN = (
     "each caller logs in there with an account of their own, and it is not known who you are: this server has no login"
     " in front of it. Its operator gives it one by MCP_AUTH_TOKENS or MCP_AUTH_ISSUER"
 )
+_ACCEPTED = mcp_types.ElicitResult(action="accept")
 LOGIN = "login"
 """What the tool is called that stands for an upstream's as long as its caller has not logged in."""
 
@@ -162,11 +163,10 @@ class LoginCaller(Caller):
             if context.request_state != _STATE or _KEY not in given:
                 return mcp_types.InputRequiredResult(input_requests={_KEY: question}, request_state=_STATE)
             answer = given[_KEY]
+        elif relay.session in link.asked:  # by another call, which is under way beside this one
+            answer = _ACCEPTED
         else:
-            answer = None
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOGIN_S):
-                    answer = await relay.ask(question)
+            answer = await self._answer(relay, link, question)
         if not isinstance(answer, mcp_types.ElicitResult) or answer.action != "accept":
             raise self._unanswered(link, "it was declined; to log in after all open")
         try:
@@ -175,6 +175,16 @@ class LoginCaller(Caller):
         except TimeoutError:
             raise self._unanswered(link, "it is not done yet; go on at") from None
         return None
+
+    async def _answer(self, relay: ServerRelay, link: Link, question: mcp_types.ElicitRequest) -> Any:
+        link.asked.add(relay.session)
+        try:
+            async with asyncio.timeout(LOGIN_S):
+                return await relay.ask(question)
+        except TimeoutError:
+            return None
+        finally:
+            link.asked.discard(relay.session)
 
     def _question(self, link: Link) -> mcp_types.ElicitRequest:
         told = f"Log in at {self.config.name} with your own account"

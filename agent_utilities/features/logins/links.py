@@ -13,7 +13,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -53,6 +53,7 @@ class Link:
         upstream: the upstream's name.
         url: what its person opens.
         browser: the cookie of the browser that showed to be theirs; empty before one did.
+        asked: the sessions in which their host has been asked to open it.
     """
 
     person: Person
@@ -63,6 +64,7 @@ class Link:
     until_s: float = field(default_factory=lambda: time.monotonic() + LOGIN_S)
     browser: str = ""
     is_under_way: bool = False
+    asked: set[Hashable] = field(default_factory=set)
 
     @property
     def is_open(self) -> bool:

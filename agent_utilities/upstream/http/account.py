@@ -105,7 +105,7 @@ async def authorized(
         TimeoutError: it took too long.
     """
     secret = client.client_secret.get_secret_value() if client.client_secret is not None else None
-    method = "client_secret_post" if secret is not None else "none"
+    method = "client_secret_basic" if secret is not None else "none"
     about = OAuthClientMetadata(
         client_name="agent-utilities gateway",
         redirect_uris=[AnyUrl(redirect_uri)],
@@ -117,9 +117,17 @@ async def authorized(
     known = None
     if client.client_id is not None:
         known = OAuthClientInformationFull(client_id=client.client_id, client_secret=secret, **about.model_dump())
-    oauth = OAuthClientProvider(url, about, _ForOnce(known), steps.show, steps.answer)
+
+    async def show(address: str) -> None:
+        metadata = oauth.context.oauth_metadata
+        if known is not None and metadata is not None and (taken := metadata.token_endpoint_auth_methods_supported):
+            if secret is not None and method not in taken:  # all must take that one, and some say that they do not
+                known.token_endpoint_auth_method = "client_secret_post"
+        await steps.show(address)
+
+    oauth = OAuthClientProvider(url, about, _ForOnce(known), show, steps.answer)
     async with asyncio.timeout(LOGIN_S):
-        status = await _driven(oauth, _probe(url, headers), n_probes=1)
+        status = await _driven(oauth, _probe(url, headers), is_login=True)
     if oauth.context.current_tokens is None:
         raise OwnLoginError(f"it asked for no login, and answered HTTP {status}")
     return oauth.context
@@ -135,21 +143,23 @@ def _probe(url: str, headers: Mapping[str, str] | None = None) -> httpx2.Request
     return httpx2.Request("POST", url, headers={**(headers or {}), **told}, content=_PROBE)
 
 
-async def _driven(oauth: httpx2.Auth, probe: httpx2.Request, *, n_probes: int) -> int | None:
-    """Send what an OAuth flow asks for, and the request that it is for so many times at most; return its last status.
+async def _driven(oauth: httpx2.Auth, probe: httpx2.Request, *, is_login: bool) -> int | None:
+    """Send what an OAuth flow asks for, to make a login or to renew one, and not the request that it is for.
+
+    To make one that is sent once: the answer says where to log in. Its status is returned.
 
     Raises:
-        httpx2.TransportError: somebody could not be reached, or is not able to answer for now.
+        httpx2.TransportError: somebody could not be reached; or is not able to renew a login for now.
     """
     status = None
     async with bounded_client() as client, aclosing(oauth.async_auth_flow(probe)) as flow:
         try:
             asked = await anext(flow)
-            while asked is not probe or n_probes:
+            while asked is not probe or (is_login and status is None):
                 response = await client.send(asked)
                 if asked is probe:
-                    n_probes, status = n_probes - 1, response.status_code
-                elif response.status_code == 429 or response.status_code >= 500:
+                    status = response.status_code
+                elif not is_login and (response.status_code == 429 or response.status_code >= 500):
                     raise httpx2.NetworkError(f"the authorization server answered HTTP {response.status_code}")
                 asked = await flow.asend(response)
         except StopAsyncIteration:
@@ -278,7 +288,7 @@ class Account(httpx2.Auth):
         oauth = OAuthClientProvider(self._url, about, _ForOnce(kept.client, kept.tokens))
         oauth.context.oauth_metadata, oauth.context.protected_resource_metadata = kept.metadata, kept.resource
         oauth.context.token_expiry_time = _LONG_AGO_S
-        await _driven(oauth, _probe(self._url), n_probes=0)
+        await _driven(oauth, _probe(self._url), is_login=False)
         renewed = _Kept.of(oauth.context) if oauth.context.is_token_valid() else None
         if renewed is None and (there := await in_daemon_thread(self._read)) is not None and there != kept:
             renewed = there  # another process renewed it, after which the issuer takes the token of before no more

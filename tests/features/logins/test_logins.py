@@ -49,6 +49,22 @@ class TestOneByThemselves:
             assert (await client.call_tool("mail_read")).data == "mail of ann@mail"
             assert len(opened) == 1
 
+    async def test_is_asked_once_for_calls_that_come_together(self, tmp_path: Path) -> None:
+        asked_for: list[str] = []
+
+        async def open_it(message: str, kind: Any, params: Any, context: Any) -> ElicitResult:
+            asked_for.append(params.url)
+            await log_in(params.url, at.ann, at_mail="ann@mail")
+            return ElicitResult(action="accept")
+
+        async with office(tmp_path) as at:
+            await logged_in(at, at.ann, "ann@mail")
+            at.issuer.end()
+            async with at.client(at.ann, mode="legacy", elicitation_handler=open_it) as client:
+                answers = await asyncio.gather(*(told(client, "mail_read") for _ in range(5)))
+            assert set(answers) == {(False, "mail of ann@mail")}
+            assert len(asked_for) == 1
+
     @pytest.mark.parametrize("era", ERAS)
     async def test_is_told_the_link_where_they_decline(self, tmp_path: Path, era: str) -> None:
         async def decline(*_: Any) -> ElicitResult:
