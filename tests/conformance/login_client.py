@@ -64,7 +64,7 @@ async def main(kind: str, url: str) -> None:
                 await session.call_tool(tool.name, {})
 
 
-def _open(url: str, *_: object) -> bool:
+def _open(url: str, new: int = 0, autoraise: bool = True) -> bool:
     """Open a page as a browser would, once whoever asks for it listens for what comes back."""
 
     def opened() -> None:

@@ -23,16 +23,16 @@ from agent_utilities.features.upstreams.feature import Upstreams, UpstreamsRenew
 from agent_utilities.features.upstreams.provider import Union
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.events import Event
-from agent_utilities.mcp.fastmcp_internals import make_session_state
+from agent_utilities.mcp.fastmcp_internals import is_over_stdio, make_session_state
 from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.request import Request
+from agent_utilities.mcp.surface.introspecting import is_introspecting
 from agent_utilities.upstream.config import OAuthClient
 from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.sealed_store import SealedStore, read_key
 from agent_utilities.visibility.decision import Decision
 
 logger = logging.getLogger("agent_utilities.logins")
-
 
 _BRING_S = 5.0
 """Seconds that a request waits for what its caller has, which is on a disk."""
@@ -63,7 +63,8 @@ class Logins(Feature):
         self._upstreams.provider.of_caller = self._of_caller
 
     def _of_caller(self) -> tuple[Person | None, Union] | None:
-        if self._people is None:
+        # What is listed for graph and ranker, past every check, is everybody's: neither may hold what is one person's.
+        if self._people is None or not self._people.is_needed or is_over_stdio() or is_introspecting():
             return None
         person = present_person()
         return person, self._people.union_of(person)
@@ -145,7 +146,7 @@ class Logins(Feature):
 
     async def narrow(self, request: Request) -> None:
         """Bring in what the caller has, before anything is listed or looked up; it takes nothing away."""
-        if self._people is None or request.is_dry:
+        if self._people is None or request.is_dry or not self._people.is_needed:
             return
         try:
             async with asyncio.timeout(_BRING_S):

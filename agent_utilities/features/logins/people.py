@@ -106,6 +106,11 @@ class People:
         self._coming: dict[Person | None, asyncio.Task[Any]] = {}
         self._wake = asyncio.Event()
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything that people log in at themselves."""
+        return bool(self._configs)
+
     def union_of(self, person: Person | None) -> Union:
         """Return what a person is listed; everybody's upstreams alone where nothing is held for them."""
         held = self._held.get(person)

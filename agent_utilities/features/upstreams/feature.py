@@ -318,8 +318,12 @@ def is_unseen(upstream: Upstream) -> bool:
 
 
 def _pins(config: GatewayConfig) -> NameSet:
-    """Return the toolsets of the upstreams that are not lazy."""
-    return NameSet(toolsets=frozenset(fold(each.name) for each in config.upstreams if not each.lazy))
+    """Return the toolsets of the upstreams that are not lazy.
+
+    Nor is what each caller has of their own: no index holds it, so that no search would find it.
+    """
+    pinned = [each.name for each in config.upstreams if not each.lazy or each.credentials == "caller"]
+    return NameSet(toolsets=frozenset(map(fold, pinned)))
 
 
 def _told(upstream: Upstream, n_tools: int) -> dict[str, Any]:

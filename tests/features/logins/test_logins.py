@@ -6,15 +6,22 @@ import asyncio
 import itertools
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from fastmcp import Client
+from fastmcp.client.transports import StreamableHttpTransport
+from fastmcp.server.auth import AccessToken
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp_types import ElicitRequestURLParams, ElicitResult, ToolListChangedNotification
 
 from tests.features.logins.gateways import LOGGED_IN, Office, asked, link_in, log_in, logged_in, office, told
+from tests.parts import query_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 ERAS = ("legacy", "2026-07-28")
@@ -225,6 +232,35 @@ async def served_another(at: Office) -> bool:
             if not is_error and text != f"mail of {account}":
                 return True
     return False
+
+
+@contextmanager
+def as_caller(token: AccessToken) -> Iterator[None]:
+    """Do in a block what a request of somebody's does."""
+    before = auth_context_var.set(AuthenticatedUser(token))
+    try:
+        yield
+    finally:
+        auth_context_var.reset(before)
+
+
+class TestSearch:
+    async def test_is_not_needed_for_what_is_ones_own_and_no_index_holds_it(self, tmp_path: Path) -> None:
+        async with office(tmp_path, MCP_TOOL_SEARCH="on") as at:
+            at.gateway.tool(name="clock")(lambda: "noon")
+            await logged_in(at, at.ann, "ann@mail")
+            own = ["tool_search", "call_tool", "mail_read"]
+            for query in ("", "?q=read+my+mail", "?q=nothing+of+the+kind"):
+                async with Client(StreamableHttpTransport(f"{at.url}/mcp{query}", auth=at.ann)) as ann:
+                    assert [tool.name for tool in await ann.list_tools()] == own
+                    await ann.call_tool("tool_search", {"query": "read mail"})
+            with as_caller(await at.gateway.auth.verify_token(at.ann)):  # as where her query has it made
+                documents = (await query_of(at.gateway).introspection.live_tools()).documents
+                assert [each.name for each in documents] == ["clock"]
+                assert {tool.name for tool in await at.gateway.list_tools()} == {"clock", "mail_read"}
+            async with Client(StreamableHttpTransport(f"{at.url}/mcp?q=read+my+mail", auth=at.bob)) as bob:
+                assert [tool.name for tool in await bob.list_tools()] == [*own[:2], "mail_login"]
+                assert "mail_read" not in str(await bob.call_tool("tool_search", {"query": "read mail"}))
 
 
 class TestTheirHost:
