@@ -16,9 +16,8 @@ from starlette.routing import BaseRoute
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.features.logins.asking import LoginCaller
-from agent_utilities.features.logins.links import Links
+from agent_utilities.features.logins.links import Links, Person, present_person
 from agent_utilities.features.logins.people import People
-from agent_utilities.features.logins.person import Person, present_person
 from agent_utilities.features.upstreams.feature import Upstreams, UpstreamsRenewed
 from agent_utilities.features.upstreams.provider import Union
 from agent_utilities.mcp.agent_server import AgentServer

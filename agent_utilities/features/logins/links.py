@@ -20,7 +20,8 @@ from hashlib import blake2b
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from fastmcp.server.auth import AuthProvider
+from fastmcp.server.auth import AccessToken, AuthProvider
+from fastmcp.server.dependencies import get_access_token
 from mcp.shared.auth import AuthorizationCodeResult
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -28,7 +29,7 @@ from starlette.routing import BaseRoute, Route
 
 from agent_utilities.access.rules import LOCAL
 from agent_utilities.features.logins import pages
-from agent_utilities.features.logins.person import Person, person_of
+from agent_utilities.mcp.sessions import of_token
 from agent_utilities.upstream.config import OAuthClient
 from agent_utilities.upstream.http.account import LOGIN_S, Account, BrowserSteps, OwnLoginError, authorized
 
@@ -41,6 +42,21 @@ _ANSWER_S = 60.0
 _COOKIE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 Start = Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"]
+
+
+Person = tuple[str, str]
+"""Issuer and subject: one subject of two issuers is two people."""
+
+
+def person_of(token: AccessToken | None) -> Person | None:
+    """Return whose token it is; None for nobody's, and for one that names no issuer or no subject."""
+    person = of_token(token).person if token is not None else ("", "")
+    return person if all(person) else None
+
+
+def present_person() -> Person | None:
+    """Return who is served now, in a request or in what is done for one beside it; None where that is not known."""
+    return person_of(get_access_token())
 
 
 @dataclass(eq=False)

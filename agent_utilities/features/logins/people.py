@@ -12,8 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_utilities.features.logins.asking import LoginCaller
-from agent_utilities.features.logins.links import Links
-from agent_utilities.features.logins.person import Person
+from agent_utilities.features.logins.links import Links, Person
 from agent_utilities.features.upstreams.calls import Caller
 from agent_utilities.features.upstreams.provider import Union, UpstreamProvider
 from agent_utilities.features.upstreams.waiting import WaitingCalls
