@@ -67,7 +67,7 @@ def gateway_at(
         **environ,
     }
     servers = {"mail": {"url": f"{mail_url}/mcp", "credentials": "caller"}}
-    if auth is not None:
+    if auth is not None or "MCP_AUTH_ISSUER" in environ:
         del given["MCP_AUTH_TOKENS"]
     return create_gateway({"mcpServers": servers}, environ=given, auth=auth)
 

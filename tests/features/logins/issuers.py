@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import re
 import socket
 from collections import Counter
@@ -10,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from secrets import token_urlsafe
 from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx2
 import uvicorn
@@ -158,15 +159,18 @@ class Browser:
 
     async def press(self, **filled: str) -> int:
         """Send the form of the page that is shown."""
-        form = re.search(r"<form[^>]*>.*?</form>", self.page)
+        form = re.search(r"<form[^>]*>.*?</form>", self.page, re.DOTALL)
         assert form is not None, self.page
-        action = re.search(r'action="([^"]*)"', form[0])
-        hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form[0]))
-        return await self._follow(
-            self._web.build_request("POST", action[1] if action else self.url, data={**hidden, **filled})
-        )
+        action = re.search(r'<form[^>]*action="([^"]*)"', form[0])
+        given = {
+            name[1]: html.unescape(value[1]) if (value := re.search(r'value="([^"]*)"', tag)) else ""
+            for tag in re.findall(r"<input[^>]*>", form[0])
+            if (name := re.search(r'name="([^"]*)"', tag))
+        }
+        target = urljoin(self.url, html.unescape(action[1]) if action else "")
+        return await self._follow(self._web.build_request("POST", target, data={**given, **filled}))
 
-    async def _follow(self, request: httpx2.Request, until: str = "") -> int:
+    async def _follow(self, request: httpx2.Request) -> int:
         while True:
             self.seen.append(str(request.url))
             response = await self._web.send(request)
