@@ -34,7 +34,7 @@ _BACK = "http://localhost:3000/logins/callback"
 
 
 async def _account(config: UpstreamConfig, folder: Path) -> httpx2.Auth:
-    account = Account(config, ("local", "ann"), SealedStore(folder, read_key(new_key(), "")))
+    account = Account(config, ("local", "ann"), SealedStore(folder, read_key(new_key(), "")), asyncio.ensure_future)
     steps = BrowserSteps()
     async with asyncio.TaskGroup() as group:
         group.create_task(account.log_in(steps, redirect_uri=_BACK))

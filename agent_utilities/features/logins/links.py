@@ -31,7 +31,7 @@ from agent_utilities.access.rules import LOCAL
 from agent_utilities.features.logins import pages
 from agent_utilities.mcp.sessions import of_token
 from agent_utilities.upstream.config import OAuthClient
-from agent_utilities.upstream.http.account import LOGIN_S, Account, BrowserSteps, OwnLoginError, authorized
+from agent_utilities.upstream.http.account import LOGIN_S, Account, BrowserSteps, OwnLoginError, Start, authorized
 
 logger = logging.getLogger("agent_utilities.logins")
 
@@ -40,8 +40,6 @@ _N_FORM_BYTES = 16 << 10
 _ANSWER_S = 60.0
 """Seconds that an authorization server may take for its part of a step."""
 _COOKIE = re.compile(r"[A-Za-z0-9_-]{43}")
-
-Start = Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"]
 
 
 Person = tuple[str, str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from agent_utilities.mcp.lifespan import guarded
 from agent_utilities.runtime.waiting import finish_in_turns, in_daemon_thread
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.http.account import Account, OwnLoginNeededError
+from agent_utilities.upstream.http.account import Account, OwnLoginNeededError, Start
 from agent_utilities.upstream.names import Namespace
 from agent_utilities.upstream.sealed_store import SealedStore
 from agent_utilities.upstream.snapshot import Snapshot
@@ -31,8 +31,6 @@ logger = logging.getLogger("agent_utilities.logins")
 
 N_PEOPLE = 256
 """How many people's upstreams are kept up at once; of more, those go that were used least recently."""
-
-Start = Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"]
 
 
 class OwnSnapshots:
@@ -131,7 +129,9 @@ class People:
 
     async def _bring(self, person: Person | None) -> None:
         configs = self._configs
-        accounts = {each.name: Account(each, person, self._store) for each in configs if person is not None}
+        accounts = {
+            each.name: Account(each, person, self._store, self._start) for each in configs if person is not None
+        }
         held = Held(person, await in_daemon_thread(partial(self._made, person, configs, accounts)), accounts)
         for name, account in accounts.items():
             await account.load()

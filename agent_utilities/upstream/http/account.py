@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from functools import partial
+from typing import Any
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider
@@ -36,6 +37,7 @@ logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
 LOGIN_S = 600.0
 """Seconds that a person has for a login, from the link to the end."""
 _PROBE = b'{"jsonrpc": "2.0", "id": 0, "method": "ping"}'
+Start = Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"]
 _LONG_AGO_S = 1.0
 """An expiry that is over; the SDK takes 0 for none."""
 
@@ -202,13 +204,15 @@ class Account(httpx2.Auth):
         config: the upstream's.
         person: issuer and subject.
         store: where it is kept, under person, upstream and address, so that no token is shown to another address.
+        start: starts a task that no request waits for.
     """
 
-    def __init__(self, config: UpstreamConfig, person: tuple[str, str], store: SealedStore) -> None:
+    def __init__(self, config: UpstreamConfig, person: tuple[str, str], store: SealedStore, start: Start) -> None:
         self._url, self._client = config.url.get_secret_value(), config.oauth or OAuthClient()
         self._headers = {name: value.get_secret_value() for name, value in config.headers.items()}
         self._store, self._name = store, ("login", *person, config.name, self._url)
-        self._turn = asyncio.Lock()
+        self._start, self._turn = start, asyncio.Lock()
+        self._renewal: asyncio.Task[_Kept | Exception | None] | None = None
         self._kept: _Kept | None = None
         self.has_login = asyncio.Event()
         """Set while the person is logged in."""
@@ -239,22 +243,25 @@ class Account(httpx2.Auth):
             self.on_change()
 
     async def _keep(self, kept: _Kept | None) -> None:
+        """Keep it from now on; the last that was kept is the last that is written."""
         self._take(kept)
-        write = partial(self._store.remove, *self._name)
-        if kept is not None:
-            write = partial(self._store.save, kept.model_dump_json().encode(), *self._name)
-        try:
-            await in_daemon_thread(write)
-        except OSError as error:
-            logger.warning("a login is kept in memory only: %s", error.strerror or type(error).__name__)
+        async with self._turn:
+            try:
+                await in_daemon_thread(partial(self._write, self._kept))
+            except OSError as error:
+                logger.warning("a login is kept in memory only: %s", error.strerror or type(error).__name__)
+
+    def _write(self, kept: _Kept | None) -> None:
+        if kept is None:
+            self._store.remove(*self._name)
+        else:
+            self._store.save(kept.model_dump_json().encode(), *self._name)
 
     # -- making and using it -----------------------------------------------------------------------------------------
 
     async def log_in(self, steps: BrowserSteps, *, redirect_uri: str) -> None:
         """Have the person log in, and keep what that gives in place of what there was; see `authorized`."""
-        context = await authorized(self._url, steps, redirect_uri, self._client, self._headers)
-        async with self._turn:
-            await self._keep(_Kept.of(context))
+        await self._keep(_Kept.of(await authorized(self._url, steps, redirect_uri, self._client, self._headers)))
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request as the person, with a newer token where the one that there is is refused."""
@@ -271,16 +278,27 @@ class Account(httpx2.Auth):
             raise OwnLoginNeededError
 
     async def _token(self, refused: str = "") -> str:
-        """Return a token that is thought to hold; where it has to be renewed, it is so once for all who wait."""
+        """Return a token that is thought to hold; where it has to be renewed, it is so once for all who wait.
+
+        The renewal goes on where who asked first waits no more: the issuer may have ended the token of before by then.
+        """
         kept = self._kept
-        if kept is None or not kept.is_valid or kept.tokens.access_token == refused:
-            async with self._turn:
-                kept = self._kept
-                if kept is not None and (not kept.is_valid or kept.tokens.access_token == refused):
-                    kept = await self._renewed(kept)
+        if kept is not None and (not kept.is_valid or kept.tokens.access_token == refused):
+            if self._renewal is None or self._renewal.done():
+                self._renewal = self._start(self._renewed_or_why_not(kept))
+            outcome = await asyncio.shield(self._renewal)
+            if isinstance(outcome, Exception):
+                raise outcome
+            kept = outcome
         if kept is None:
             raise OwnLoginNeededError
         return kept.tokens.access_token
+
+    async def _renewed_or_why_not(self, kept: _Kept) -> _Kept | Exception | None:
+        try:
+            return await self._renewed(kept)
+        except Exception as error:
+            return error
 
     async def _renewed(self, kept: _Kept) -> _Kept | None:
         """Return the login with new tokens; None where it has ended."""
@@ -292,11 +310,11 @@ class Account(httpx2.Auth):
         renewed = _Kept.of(oauth.context) if oauth.context.is_token_valid() else None
         if renewed is None and (there := await in_daemon_thread(self._read)) is not None and there != kept:
             renewed = there  # another process renewed it, after which the issuer takes the token of before no more
-        await self._keep(renewed)
-        return renewed
+        if self._kept is kept:  # else they have logged in anew meanwhile
+            await self._keep(renewed)
+        return self._kept
 
     async def _end(self, token: str) -> None:
         """Forget the login, where it is still the one whose token was refused."""
-        async with self._turn:
-            if self._kept is not None and self._kept.tokens.access_token == token:
-                await self._keep(None)
+        if self._kept is not None and self._kept.tokens.access_token == token:
+            await self._keep(None)

@@ -39,6 +39,8 @@ class Issuer(InMemoryOAuthProvider):
         self.url, self.cookie = url, cookie
         self.counts: Counter[str] = Counter()
         """How often it was asked for what."""
+        self.was_asked, self.may_answer = asyncio.Event(), asyncio.Event()
+        self.may_answer.set()
         self._asked: dict[str, str] = {}
         self._people: dict[str, str] = {}
 
@@ -69,6 +71,8 @@ class Issuer(InMemoryOAuthProvider):
     async def exchange_refresh_token(self, client: Any, refresh_token: Any, scopes: list[str]) -> Any:
         """Give others for the same person; the ones before end."""
         self.counts["refresh"] += 1
+        self.was_asked.set()
+        await self.may_answer.wait()
         person = self._people[refresh_token.token]
         tokens = await super().exchange_refresh_token(client, refresh_token, scopes)
         self._is_of(person, tokens)

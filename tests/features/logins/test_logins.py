@@ -147,6 +147,20 @@ class TestRenewal:
             assert {answer.data for answer in answers} == {"mail of ann@mail"}
             assert at.issuer.counts["refresh"] == 1
 
+    async def test_goes_on_where_who_asked_for_it_waits_no_more(self, tmp_path: Path) -> None:
+        async with office(tmp_path) as at:
+            await logged_in(at, at.ann, "ann@mail")
+            at.issuer.expire()
+            at.issuer.may_answer.clear()
+            async with at.client(at.ann) as ann:
+                given_up = asyncio.ensure_future(ann.call_tool("mail_read"))
+                await at.issuer.was_asked.wait()
+                given_up.cancel()
+                await asyncio.wait([given_up])
+                at.issuer.may_answer.set()
+                assert await told(ann, "mail_read") == (False, "mail of ann@mail")
+            assert at.issuer.counts["refresh"] == 1
+
     async def test_goes_to_the_same_issuer_after_a_restart(self, tmp_path: Path) -> None:
         async with office(tmp_path) as at:
             await logged_in(at, at.ann, "ann@mail")
