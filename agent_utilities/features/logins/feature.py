@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from starlette.routing import BaseRoute
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.features.logins.asking import LoginCaller
-from agent_utilities.features.logins.links import Links, Person, present_person
+from agent_utilities.features.logins.links import Link, Links, Person, present_person
 from agent_utilities.features.logins.people import People
 from agent_utilities.features.upstreams.feature import Upstreams, UpstreamsRenewed
 from agent_utilities.features.upstreams.provider import Union
@@ -35,6 +36,19 @@ logger = logging.getLogger("agent_utilities.logins")
 
 _BRING_S = 5.0
 """Seconds that a request waits for what its caller has, which is on a disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn(Event):
+    """Somebody has logged in at an upstream with an account of their own.
+
+    Args:
+        person: issuer and subject.
+        upstream: its name.
+    """
+
+    person: Person
+    upstream: str
 
 
 class Logins(Feature):
@@ -85,7 +99,7 @@ class Logins(Feature):
             client_id=settings.auth_client_id or None, client_secret=secret if secret.get_secret_value() else None
         )
         mcp_url = base_url + fastmcp.settings.streamable_http_path
-        links = Links(base_url, mcp_url, lambda: self.host.auth, client, self._start)
+        links = Links(base_url, mcp_url, lambda: self.host.auth, client, self._start, self._on_login)
         people = People(
             self._upstreams.provider,
             SealedStore(gateway_folder("logins", settings.gateway_folder), key),
@@ -95,6 +109,9 @@ class Logins(Feature):
             before_import=partial(make_session_state, self.host),
         )
         return people, links
+
+    def _on_login(self, link: Link) -> None:
+        self.host.notify(LoggedIn(link.person, link.upstream))
 
     @property
     def links(self) -> Links:

@@ -109,6 +109,7 @@ class Links:
         auth: returns what verifies who calls it.
         client: what this server's own authorization server is told of us.
         start: starts a task that ends with the server.
+        on_login: called with each link by which its person has logged in.
     """
 
     def __init__(
@@ -118,9 +119,10 @@ class Links:
         auth: Callable[[], AuthProvider | None],
         client: OAuthClient,
         start: Start,
+        on_login: Callable[[Link], None],
     ) -> None:
         self._base_url, self._mcp_url, self._auth = base_url.rstrip("/"), mcp_url, auth
-        self._client, self._start = client, start
+        self._client, self._start, self._on_login = client, start, on_login
         self._redirect_uri = f"{self._base_url}{PATH}/callback"
         self._links: dict[str, Link] = {}
         self._away: dict[str, _Away] = {}
@@ -215,6 +217,7 @@ class Links:
 
     async def _logged_in(self, link: Link, _: Any) -> Response:
         self._links.pop(link.state, None)
+        self._on_login(link)
         return pages.done(link.upstream)
 
     # -- steps elsewhere ---------------------------------------------------------------------------------------------
