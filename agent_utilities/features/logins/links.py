@@ -37,6 +37,8 @@ logger = logging.getLogger("agent_utilities.logins")
 
 PATH = "/logins"
 _N_FORM_BYTES = 16 << 10
+_N_TRIES = 8
+"""How often somebody may try to show that a link is theirs: each try has the issuer register a client."""
 _ANSWER_S = 60.0
 """Seconds that an authorization server may take for its part of a step."""
 _COOKIE = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -67,6 +69,7 @@ class Link:
         upstream: the upstream's name.
         url: what its person opens.
         browser: the cookie of the browser that showed to be theirs; empty before one did.
+        n_tries: how often somebody has tried to show that.
         asked: the sessions in which their host has been asked to open it.
     """
 
@@ -77,13 +80,14 @@ class Link:
     state: str
     until_s: float = field(default_factory=lambda: time.monotonic() + LOGIN_S)
     browser: str = ""
+    n_tries: int = 0
     is_under_way: bool = False
     asked: set[Hashable] = field(default_factory=set)
 
     @property
     def is_open(self) -> bool:
         """Whether it can still be opened."""
-        return not self.browser and time.monotonic() < self.until_s
+        return not self.browser and self.n_tries < _N_TRIES and time.monotonic() < self.until_s
 
 
 @dataclass(eq=False)
@@ -181,6 +185,7 @@ class Links:
             return await self._send_away(log_in, browser, partial(self._logged_in, link))
         if not link.is_open:
             return pages.spent()
+        link.n_tries += 1
         if given.get("step") == "token":
             return await self._proven(link, browser, given.get("token", "").strip())
         prove = partial(authorized, self._mcp_url, redirect_uri=self._redirect_uri, client=self._client)
@@ -210,7 +215,7 @@ class Links:
     async def _proven(self, link: Link, browser: str, token: str) -> Response:
         """Take a browser for its person's whose token is that of the link's; the link has served then."""
         found = await auth.verify_token(token) if (auth := self._auth()) is not None and token else None
-        if found is None or person_of(found) != link.person or not link.is_open:
+        if found is None or person_of(found) != link.person or link.browser:
             return pages.not_theirs()
         link.browser = browser
         return pages.confirm(link.upstream, link.person, link.url, self._form_key(link, browser))

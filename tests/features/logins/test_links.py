@@ -92,6 +92,18 @@ class TestByTokens:
             posted = await anns.post(link, data={"step": "token", "token": at.ann})
             assert posted.status_code == SPENT
 
+    async def test_is_tried_so_often_and_no_more(self, tmp_path: Path) -> None:
+        async with link_of_ann(tmp_path) as (at, link), Browser() as bobs:
+            await bobs.open(link)
+            form = bobs.page, bobs.url
+            for _ in range(8):
+                bobs.page, bobs.url = form
+                assert await bobs.press(token=at.bob) == 403
+            bobs.page, bobs.url = form
+            assert await bobs.press(token=at.ann) == SPENT
+            async with at.client(at.ann) as ann:
+                assert await asked(ann) != link
+
     async def test_ends_after_ten_minutes(self, tmp_path: Path) -> None:
         async with link_of_ann(tmp_path) as (at, link), Browser() as anns:
             (made,) = part(at.gateway, Logins).links.open()
