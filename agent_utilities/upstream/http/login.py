@@ -53,6 +53,8 @@ class Login(OAuth):
             callback_port=client.callback_port,
             client_id=client.client_id,
             client_secret=secret.get_secret_value() if secret is not None else None,
+            # What every authorization server must take (RFC 6749 2.3.1); FastMCP would send it in the body.
+            additional_client_metadata={"token_endpoint_auth_method": "client_secret_basic"} if secret else None,
             token_storage=_store(tokens_of(config, folder)),
         )
 
