@@ -289,6 +289,8 @@ class Upstreams(Feature):
             for each in self.upstreams
             if each.config.name in permitted or (each.snapshot is None and self._may_learn_of(each, bounds))
         }
+        if self.host.transport != "stdio":
+            told |= {each.name: {"state": "per caller"} for each in self.of_callers() if each.name in told}
         return {"upstreams": told}
 
     def start_lines(self) -> Sequence[str]:

@@ -235,7 +235,7 @@ class TestTheOperator:
         for text in (caplog.text, metrics, ready):
             assert [token for token in tokens if token in text] == []
         assert "mail_read" not in metrics + ready
-        assert json.loads(ready)["upstreams"] == {"mail": {"state": "off", "tools": 0}}
+        assert json.loads(ready)["upstreams"] == {"mail": {"state": "per caller"}}
 
 
 async def served_another(at: Office) -> bool:
