@@ -79,3 +79,17 @@ class QuotaExceeded(Event):
     bound: str
     tool: str
     retry_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedIn(Event):
+    """Somebody has logged in at an upstream with an account of their own.
+
+    Args:
+        issuer, subject: who they are here.
+        upstream: its name.
+    """
+
+    issuer: str
+    subject: str
+    upstream: str

@@ -19,7 +19,7 @@ from agent_utilities.audit.files import RecordFile
 from agent_utilities.audit.lines import LONGEST
 from agent_utilities.audit.log import AuditLog
 from agent_utilities.errors import SettingsError
-from agent_utilities.mcp.events import Event, PolicyChanged
+from agent_utilities.mcp.events import Event, LoggedIn, PolicyChanged
 from agent_utilities.mcp.fastmcp_internals import low_level_server
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.record import REACHED, Record
@@ -42,7 +42,7 @@ class Audit(Feature):
     """Has the host record what is called, by whom, and what is refused and changed."""
 
     name = "audit"
-    hears = (PolicyChanged,)
+    hears = (PolicyChanged, LoggedIn)
 
     def attach(self, host: AgentServer) -> None:
         """Have the host record from its first request on; the file is made when the server starts."""
@@ -96,9 +96,12 @@ class Audit(Feature):
             self._record.log = self._new_log()
 
     def notify(self, event: Event) -> None:
-        """Record a change of rules, config, lock or tokens."""
-        if isinstance(event, PolicyChanged):
-            self._record.note("changed", {"what": event.what, "reason": event.told})
+        """Record a change of rules, config, lock or tokens, and a login that somebody has made at an upstream."""
+        match event:
+            case PolicyChanged(what, told):
+                self._record.note("changed", {"what": what, "reason": told})
+            case LoggedIn(issuer, subject, upstream):
+                self._record.note("login", {"issuer": issuer, "subject": subject, "upstream": upstream})
 
     def start_lines(self) -> Sequence[str]:
         """Return where calls are recorded."""

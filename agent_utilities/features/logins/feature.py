@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -22,7 +21,7 @@ from agent_utilities.features.logins.people import People
 from agent_utilities.features.upstreams.feature import Upstreams, UpstreamsRenewed
 from agent_utilities.features.upstreams.provider import Union
 from agent_utilities.mcp.agent_server import AgentServer
-from agent_utilities.mcp.events import Event
+from agent_utilities.mcp.events import Event, LoggedIn
 from agent_utilities.mcp.fastmcp_internals import is_over_stdio, make_session_state
 from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.request import Request
@@ -36,19 +35,6 @@ logger = logging.getLogger("agent_utilities.logins")
 
 _BRING_S = 5.0
 """Seconds that a request waits for what its caller has, which is on a disk."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedIn(Event):
-    """Somebody has logged in at an upstream with an account of their own.
-
-    Args:
-        person: issuer and subject.
-        upstream: its name.
-    """
-
-    person: Person
-    upstream: str
 
 
 class Logins(Feature):
@@ -111,7 +97,7 @@ class Logins(Feature):
         return people, links
 
     def _on_login(self, link: Link) -> None:
-        self.host.notify(LoggedIn(link.person, link.upstream))
+        self.host.notify(LoggedIn(*link.person, link.upstream))
 
     @property
     def links(self) -> Links:

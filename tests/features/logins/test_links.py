@@ -9,8 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from agent_utilities.features.logins.feature import LoggedIn, Logins
-from agent_utilities.mcp.events import Event
+from agent_utilities.features.logins.feature import Logins
 from tests.features.logins.gateways import Office, asked, has_login, log_in, office
 from tests.features.logins.issuers import Browser
 from tests.parts import part
@@ -69,9 +68,7 @@ class TestByTokens:
             assert at.issuer.counts["code"] == 0
 
     async def test_serves_once(self, tmp_path: Path) -> None:
-        made: list[Event] = []
         async with link_of_ann(tmp_path) as (at, link), Browser(at_mail="ann@mail") as anns:
-            at.gateway.features.observe(made.append, LoggedIn)
             await anns.open(link)
             form = anns.page, anns.url
             await anns.press(token=at.ann)
@@ -83,7 +80,6 @@ class TestByTokens:
                 assert await anns.press(token=at.ann) == SPENT
             assert await anns.open(link) == SPENT
             assert at.issuer.counts["code"] == 1
-            assert made == [LoggedIn(("local", "ann"), "mail")]
 
     async def test_can_be_sent_by_no_page_of_somebody_elses(self, tmp_path: Path) -> None:
         async with link_of_ann(tmp_path) as (at, link), httpx2.AsyncClient() as anns:

@@ -209,6 +209,16 @@ class TestTheOperator:
             async with at.restarted() as again, again.client(again.bob) as bob:
                 assert await told(bob, "mail_read") == (False, "mail of bob@mail")
 
+    async def test_finds_each_login_in_the_record(self, tmp_path: Path) -> None:
+        record = tmp_path / "record.jsonl"
+        async with office(tmp_path, MCP_AUDIT_FILE=str(record)) as at:
+            await logged_in(at, at.ann, "ann@mail")
+        lines = [json.loads(line) for line in record.read_text().splitlines()]
+        (login,) = [line for line in lines if line.get("event") == "login" and "upstream" in line]
+        assert (login["issuer"], login["subject"], login["upstream"]) == ("local", "ann", "mail")
+        tokens = [*at.issuer.access_tokens, *at.issuer.refresh_tokens, at.ann]
+        assert [token for token in tokens if token in record.read_text()] == []
+
     async def test_who_denies_the_server_has_nobody_learn_of_it(self, tmp_path: Path) -> None:
         async with office(tmp_path, MCP_DISABLED_TOOLS="mail") as at, at.client(at.ann, mode="2026-07-28") as client:
             listed = await client.list_tools_mcp()
