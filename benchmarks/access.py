@@ -25,8 +25,9 @@ from rich.table import Table
 from starlette.requests import Request
 
 from agent_utilities import AgentServer, create_mcp_server
+from agent_utilities.access.rules import rules_of
 from agent_utilities.access.token_file import new_token
-from agent_utilities.features.access.feature import AccessControl, rules_of
+from agent_utilities.features.access.feature import AccessControl
 from agent_utilities.mcp.sessions import caller_of
 from agent_utilities.mcp.wire.request import STATE
 from agent_utilities.selection.parse import read_request
@@ -72,7 +73,7 @@ async def micro(rounds: int) -> dict[str, Spread]:
         request, caller = Request(scope), caller_of(Request(scope))
         assert caller is not None
         assert mcp.callers.selection_of(request).granted
-        rules = rules_of(mcp.surface.operator)
+        rules = rules_of(mcp.surface.operator.settings, mcp.surface.operator.files)
 
         async def unseen() -> None:
             tokens.take(tokens.file)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_utilities.errors import SettingsError
-from agent_utilities.selection.model import nearest
+from agent_utilities.selection.model import Selection, nearest
 from agent_utilities.selection.profiles import EVERYTHING, NO_PROFILE, SettingsFiles
+from agent_utilities.settings import Settings
 from agent_utilities.visibility.bounds import fits
 
 LOCAL = "local"
@@ -52,11 +53,17 @@ class Access:
 
     Args:
         rule: the rule that holds; None where none does.
+        profile: what they may use: the rule's profile, `none` where none holds, `all` where there are no rules.
         reasons: a line for each rule that was looked at, in their order, and why it holds or not.
     """
 
     rule: Rule | None
+    profile: str
     reasons: tuple[str, ...]
+
+    def bounds(self, files: SettingsFiles) -> Selection:
+        """Return what the profile permits."""
+        return files.for_access(self.profile, "rule", self.rule.where if self.rule else "no rule of access")
 
 
 @dataclass(frozen=True)
@@ -79,24 +86,24 @@ class Rules:
         Args:
             claims: the verified token's, under the names of JWT; `client` is the client that it was issued to.
         """
+        if not self.rules:
+            return Access(None, EVERYTHING, ("there are no rules, so nothing is taken away",))
         reasons: list[str] = []
         for rule in self.rules:
             verdict, reason = self._fit(rule, claims)
             reasons.append(f"{rule.where} {reason}")
             if verdict is True:
-                return Access(rule, tuple(reasons))
+                return Access(rule, rule.profile, tuple(reasons))
             if verdict is None:
-                reasons.append("no later rule holds: what this one asks for is unknown")
-                return Access(None, tuple(reasons))
-        return Access(None, (*reasons, "no rule fits, so nothing is permitted"))
+                last = "no later rule holds: what this one asks for is unknown"
+                return Access(None, NO_PROFILE, (*reasons, last))
+        return Access(None, NO_PROFILE, (*reasons, "no rule fits, so nothing is permitted"))
 
     def shadowed(self) -> list[tuple[Rule, Rule]]:
         """Return the rules that can never hold, each with the earlier one that fits everybody whom it fits."""
         found = []
         for i, later in enumerate(self.rules):
-            wider = next((rule for rule in self.rules[:i] if _covers(rule, later)), None)
-            if wider is not None:
-                found.append((later, wider))
+            found += [(later, wider) for wider in self.rules[:i] if _covers(wider, later)][:1]
         return found
 
     def _fit(self, rule: Rule, claims: Mapping[str, Any]) -> tuple[bool | None, str]:
@@ -106,44 +113,38 @@ class Rules:
         """
         unknown: str | None = None
         for key, patterns in rule.who.items():
-            claim = _claim_of(key, self.groups)
+            claim = self.groups if key == "group" else _CLAIMS.get(key) or key.removeprefix("claim.")
             values = _values(claims, claim)
             if values is None:
                 if claims.get("iss") == LOCAL or claim in self.absent:
                     return False, f"does not fit: the token has no {claim!r}"
                 unknown = unknown or claim
             elif not any(fits(value, patterns) for value in values):
-                return False, f"does not fit: {claim!r} is not {_either(patterns)}"
+                return False, f"does not fit: {claim!r} is not {' or '.join(map(repr, sorted(patterns)))}"
         if unknown is not None:
             return None, f"may fit or not: the token lacks {unknown!r}, which its issuer does not leave out"
         return True, f"fits, and gives the profile {rule.profile!r}"
 
 
-def read_rules(given: Sequence[Mapping[str, Any]], source: str, files: SettingsFiles) -> tuple[Rule, ...]:
-    """Return the rules of a settings file.
-
-    Args:
-        given: its `[[access]]` tables; each may have its `line`.
-        source: the file, as people read it.
-        files: has the profiles.
+def rules_of(settings: Settings, files: SettingsFiles) -> Rules:
+    """Return the rules that an operator's settings have.
 
     Raises:
-        SettingsError: one can't be read, or names a profile that there is not.
+        SettingsError: one can't be read, names a profile that there is not, or can't hold beside the other settings.
     """
-    return tuple(_rule(number, table, source, files) for number, table in enumerate(given, 1))
-
-
-def check_issuers(rules: Sequence[Rule], issuers: Sequence[str]) -> None:
-    """Check that where several issuers are trusted each rule names its own: one's subject is not another's.
-
-    Raises:
-        SettingsError: a rule does not.
-    """
-    for rule in rules if len(issuers) > 1 else ():
+    source = next((file.name for file in files.files if "access" in file.settings), "settings")
+    rules = tuple(_rule(number, table, source, files) for number, table in enumerate(settings.access, 1))
+    if rules and settings.selection_policy == "override":
+        hint = "leave selection_policy at narrow, or the rules out"
+        raise SettingsError("rules of access beside selection_policy=override", "override", "settings", hint)
+    issuers = [issuer for issuer in (settings.auth_issuer, LOCAL if settings.auth_tokens else "") if issuer]
+    for rule in rules if len(issuers) > 1 else ():  # one's subject is not another's
         named = rule.who.get("issuer", frozenset())
         if not named or not named <= frozenset(issuers):
             hint = f"several issuers are trusted: add issuer = one of {', '.join(map(repr, issuers))} to its who"
             raise SettingsError("a rule of access without its issuer", sorted(named), rule.where, hint)
+    absent = frozenset(filter(None, map(str.strip, settings.auth_absent.split(","))))
+    return Rules(rules, settings.auth_groups, absent)
 
 
 def _rule(number: int, table: Mapping[str, Any], source: str, files: SettingsFiles) -> Rule:
@@ -176,10 +177,6 @@ def _patterns(key: str, value: object, where: str) -> frozenset[str]:
     return frozenset(values)
 
 
-def _claim_of(key: str, groups: str) -> str:
-    return groups if key == "group" else _CLAIMS.get(key) or key.removeprefix("claim.")
-
-
 def _values(claims: Mapping[str, Any], claim: str) -> Sequence[str] | None:
     """Return what a claim holds; nothing for a shape that is neither text nor a list of texts, None where it lacks.
 
@@ -204,7 +201,3 @@ def _covers(earlier: Rule, later: Rule) -> bool:
         key in later.who and all(fits(pattern, patterns) for pattern in later.who[key])
         for key, patterns in earlier.who.items()
     )
-
-
-def _either(patterns: frozenset[str]) -> str:
-    return " or ".join(map(repr, sorted(patterns)))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from agent_utilities.access.rules import LOCAL, rules_of
+from agent_utilities.access.token_file import read_tokens
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.terminal import AsJson, terminal
+from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.selection.merge import effective, merge
+from agent_utilities.selection.profiles import EVERYTHING
 from agent_utilities.visibility.bounds import Bounds
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -30,32 +35,32 @@ def try_(
     Args:
         claims: The claims of their token, in JSON: '{"iss": "https://login.example", "sub": "ann", "groups": ["x"]}'.
     """
-    from agent_utilities.features.access.feature import bounds_of, rules_of  # they load the host
-    from agent_utilities.mcp.surface.operator import Operator
-
     operator, caller = Operator(), _claims(claims)
-    rules = rules_of(operator)
+    rules = rules_of(operator.settings, operator.files)
     access = rules.access(caller)
-    held = effective(merge(operator.selection, bounds_of(access, operator.files)))
-    bounds = [rule.text for rule in Bounds(held).rules]
-    shadowed = [
-        f"{later.where} can never hold: {wider.where} fits everybody whom it fits" for later, wider in rules.shadowed()
-    ]
+    bounds = merge(operator.selection, access.bounds(operator.files))
+    if caller.get("iss") == LOCAL and operator.settings.auth_tokens:
+        tokens = read_tokens(Path(operator.settings.auth_tokens).expanduser()).tokens
+        of_token = next((token.profile for token in tokens if token.name == caller.get("sub")), "") or EVERYTHING
+        bounds = merge(bounds, operator.files.for_access(of_token, "token", f"token {caller.get('sub')}"))
     answer: dict[str, Any] = {
         "rule": access.rule.number if access.rule else None,
-        "profile": access.rule.profile if access.rule else "none",
+        "profile": access.profile,
         "may": sorted(access.rule.may) if access.rule else [],
-        "reasons": list(access.reasons),
-        "bounds": bounds,
-        "shadowed": shadowed,
+        "reasons": access.reasons,
+        "bounds": [rule.text for rule in Bounds(effective(bounds)).rules],
+        "shadowed": [
+            f"{later.where} can never hold: {wider.where} fits everybody whom it fits"
+            for later, wider in rules.shadowed()
+        ],
     }
     if as_json:
         print(json.dumps(answer))
         return
     console = terminal()
     console.print(f"profile {answer['profile']!r}, rights: {', '.join(answer['may']) or 'none'}", markup=False)
-    for title, lines in (("why", access.reasons), ("what holds, with the settings", bounds), ("never", shadowed)):
-        for line in lines:
+    for key, title in (("reasons", "why"), ("bounds", "what holds, with the settings"), ("shadowed", "never")):
+        for line in answer[key]:
             console.print(f"  {title}: {line}", markup=False, soft_wrap=True)
 
 

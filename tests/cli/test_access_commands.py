@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,22 @@ class TestAccess:
         ]
         assert len(done["bounds"]) == 1
         assert done["bounds"][0].startswith("not annotated readOnlyHint: true (rule 2 ")
+
+    def test_test_adds_what_the_token_is_bounded_to(self, run: Callable[..., Any]) -> None:
+        run("token", "new", "ann", "--profile", "readers")
+        done = json.loads(run("access", "test", "--as", '{"iss": "local", "sub": "ann"}', "--json").stdout)
+        assert (done["rule"], done["profile"], len(done["bounds"])) == (1, "all", 1)
+        assert done["bounds"][0].startswith("not annotated readOnlyHint: true (token ann")
+
+    def test_test_loads_no_host(self, tmp_path: Path) -> None:
+        code = "import sys; from agent_utilities.cli.app import main\ntry: main()\n"
+        code += "except SystemExit: print('fastmcp' in sys.modules, 'mcp' in sys.modules)"
+        command = ["access", "test", "--as", "{}"]
+        environ = {"MCP_CONFIG_FILE": "none", "HOME": str(tmp_path), "PATH": ""}
+        done = subprocess.run(
+            [sys.executable, "-c", code, *command], env=environ, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines()[-1] == "False False"
 
     @pytest.mark.parametrize("claims", ["", "{", "[]", '"ann"'])
     def test_what_are_no_claims_is_refused(self, claims: str, run: Callable[..., Any]) -> None:

@@ -11,8 +11,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from agent_utilities.access.rules import Rules, read_rules
+from agent_utilities.access import rules
+from agent_utilities.access.rules import Rules
 from agent_utilities.selection.profiles import SettingsFiles, read_fields
+from agent_utilities.settings import Settings
 from tests.laws.given import PROFILES, Spelled
 
 Table = dict[str, Any]
@@ -48,9 +50,10 @@ claims: st.SearchStrategy[Claims] = st.dictionaries(
 absences = st.sets(st.sampled_from(["groups", "scope", "dept", "sub", "client"]), max_size=3)
 
 
-def rules_of(given: Sequence[Table], absent: Collection[str] = (), groups: str = "groups") -> Rules:
+def rules_of(given: Sequence[Table], absent: Collection[str] = (), groups: str = "groups", **more: str) -> Rules:
     """Read rules by the real reader."""
-    return Rules(read_rules(given, "file.toml", FILES), groups, frozenset(absent))
+    held = Settings(access=list(given), auth_groups=groups, auth_absent=",".join(absent), **more)
+    return rules.rules_of(held, FILES)
 
 
 def plain_rule(given: Sequence[Table], claims: Mapping[str, Any], absent: Collection[str] = ()) -> int | None:

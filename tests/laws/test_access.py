@@ -6,10 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agent_utilities.access.rules import LOCAL, RIGHTS, Rules, check_issuers
+from agent_utilities.access.rules import LOCAL, RIGHTS, Rules
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.errors import SettingsError
-from agent_utilities.features.access.feature import bounds_of
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import ACCESS_CHANNELS
 from agent_utilities.visibility.decision import decide
@@ -84,7 +83,7 @@ class TestWho:
         access = rules.access(caller)
         named = [reason for reason in access.reasons if reason.startswith("rule ")]
         assert [reason.partition(")")[0] for reason in named] == [
-            f"rule {i} (file.toml, line {3 * i}" for i in range(1, len(named) + 1)
+            f"rule {i} (settings, line {3 * i}" for i in range(1, len(named) + 1)
         ]
         if access.rule is not None:
             assert len(access.reasons) == access.rule.number
@@ -104,11 +103,11 @@ class TestWhatIsPermitted:
         who: Claims,
         of_token: str,
     ) -> None:
-        rule = bounds_of(rules_of(given).access(who), FILES)
+        rule = rules_of(given).access(who).bounds(FILES)
         token = FILES.for_access(of_token, "token", "token ann")
         held = decide(catalog, effective(merge(read(operator + caller), rule, token)))
         fitting = plain_rule(given, who)
-        of_rule = "none" if fitting is None else given[fitting - 1]["profile"]
+        of_rule = given[fitting - 1]["profile"] if fitting else "none" if given else "all"
         both = set(plain_permitted(operator + caller, catalog))
         for profile in (of_rule, of_token):
             if profile in ("none", "gone"):
@@ -203,28 +202,33 @@ class TestRead:
     def test_what_can_not_be_read_is_refused_with_its_rule_and_line(self, change: Table, what: str) -> None:
         with pytest.raises(SettingsError, match=f"(?s){what}.*") as refused:
             rules_of([{"who": {}, "profile": "all"}, {"who": {}, "profile": "all", "line": 9, **change}])
-        assert "rule 2 (file.toml, line 9)" in str(refused.value)
+        assert "rule 2 (settings, line 9)" in str(refused.value)
 
     def test_rights_are_those_that_it_names(self) -> None:
         (rule,) = rules_of([{"who": {}, "profile": "all", "may": list(RIGHTS)}]).rules
-        assert (rule.may, rule.where) == (frozenset(RIGHTS), "rule 1 (file.toml)")
+        assert (rule.may, rule.where) == (frozenset(RIGHTS), "rule 1 (settings)")
 
     def test_groups_are_in_the_claim_that_is_named(self) -> None:
         rules = rules_of([{"who": {"group": "a"}, "profile": "all"}], groups="roles")
         assert [number(rules, {name: ["a"]}) for name in ("roles", "groups")] == [1, None]
 
     @pytest.mark.parametrize(
-        ("issuer", "is_taken"), [("a", True), (["a", "b"], True), ("*", False), ("c", False), (["a", "c"], False)]
+        ("who", "is_taken"),
+        [
+            ({"issuer": "b"}, True),
+            ({"issuer": ["local", "b"]}, True),
+            ({"issuer": "*"}, False),
+            ({"issuer": "c"}, False),
+            ({"issuer": ["local", "c"]}, False),
+            ({"subject": "ann"}, False),
+            ({}, False),
+        ],
     )
-    def test_of_several_issuers_each_rule_names_its_own(self, issuer: str | list[str], is_taken: bool) -> None:
-        rules = rules_of([{"who": {"issuer": issuer}, "profile": "all"}]).rules
-        check_issuers(rules, ["a"])
+    def test_of_several_issuers_each_rule_names_its_own(self, who: Table, is_taken: bool) -> None:
+        given = [{"who": who, "profile": "all"}]
+        assert len(rules_of(given, auth_issuer="b").rules) == 1
         if is_taken:
-            check_issuers(rules, ["a", "b"])
+            assert len(rules_of(given, auth_issuer="b", auth_tokens="x").rules) == 1
         else:
-            with pytest.raises(SettingsError, match=r"without its issuer.*'a', 'b'"):
-                check_issuers(rules, ["a", "b"])
-
-    def test_of_several_issuers_no_rule_is_for_everybody(self) -> None:
-        with pytest.raises(SettingsError, match="without its issuer"):
-            check_issuers(rules_of([{"who": {}, "profile": "all"}]).rules, ["a", "b"])
+            with pytest.raises(SettingsError, match=r"without its issuer.*'b', 'local'"):
+                rules_of(given, auth_issuer="b", auth_tokens="x")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
 
-from agent_utilities.access.rules import LOCAL, Access, Rules, check_issuers, read_rules
+from agent_utilities.access.rules import LOCAL, Rules, rules_of
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import AgentUtilitiesError, SettingsError
 from agent_utilities.features.access.tokens import FileTokens
@@ -20,11 +20,10 @@ from agent_utilities.mcp.events import PolicyChanged
 from agent_utilities.mcp.feature import Feature, Grant
 from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.sessions import Caller
-from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.runtime.watched_files import stamps
 from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import NOTHING, Selection, fold
+from agent_utilities.selection.model import fold
 from agent_utilities.selection.profiles import EVERYTHING, NO_PROFILE, SettingsFiles
 from agent_utilities.visibility.decision import Decision
 
@@ -39,24 +38,6 @@ logger = logging.getLogger("agent_utilities.access")
 _LOOK_S = 0.4
 """Seconds after which files are looked at again: who was taken out of one is refused within a second."""
 _N_GRANTS = 4096
-
-
-def rules_of(operator: Operator) -> Rules:
-    """Return the rules in an operator's files.
-
-    Raises:
-        InputError: one can't be read.
-    """
-    settings, files = operator.settings, operator.files
-    source = next((file.name for file in files.files if "access" in file.settings), "settings")
-    absent = frozenset(filter(None, map(str.strip, settings.auth_absent.split(","))))
-    return Rules(read_rules(settings.access, source, files), settings.auth_groups, absent)
-
-
-def bounds_of(access: Access, files: SettingsFiles) -> Selection:
-    """Return the bounds that a rule gives."""
-    name, where = (access.rule.profile, access.rule.where) if access.rule else ("none", "no rule of access")
-    return files.for_access(name, "rule", where)
 
 
 class AccessControl(Feature):
@@ -87,19 +68,12 @@ class AccessControl(Feature):
         self._watched = [Path(file.name) for file in operator.files.files] + ([tokens] if tokens else [])
         self._seen = stamps(self._watched)
         self.tokens = FileTokens(tokens) if tokens is not None else None
-        self._take(operator)
+        self._take(rules_of(settings, operator.files), operator.files)
 
-    def _take(self, operator: Operator) -> None:
-        """Take an operator's rules, whole or not at all."""
-        rules, settings = rules_of(operator), operator.settings
-        if rules.rules and settings.selection_policy == "override":
-            hint = "leave selection_policy at narrow, or the rules out"
-            raise SettingsError("rules of access beside selection_policy=override", "override", "settings", hint)
-        issuers = [issuer for issuer in (settings.auth_issuer, LOCAL if settings.auth_tokens else "") if issuer]
-        check_issuers(rules.rules, issuers)
+    def _take(self, rules: Rules, files: SettingsFiles) -> None:
         for later, wider in rules.shadowed():
             logger.warning("%s can never hold: %s fits everybody whom it fits", later.where, wider.where)
-        self._rules, self._files = rules, operator.files
+        self._rules, self._files = rules, files
         self._grants.clear()
 
     def _refuse_second_login(self) -> None:
@@ -140,16 +114,14 @@ class AccessControl(Feature):
         return known[1]
 
     def _granted(self, caller: Caller) -> Grant | None:
-        named = self._profile_of_token(caller)
-        bounds = self._files.for_access(named, "token", f"token {caller.subject}") if named else NOTHING
-        profiles = frozenset((fold(named),) if named else ())
-        if not self._rules.rules:
-            is_bounded = fold(named) not in ("", EVERYTHING)
-            return Grant(bounds, profiles=profiles) if is_bounded else None
-        rule = (access := self._rules.access({**caller.claims, "client": caller.client or None})).rule
-        may, number = (frozenset[str](), None) if rule is None else (rule.may, rule.number)
-        profiles |= frozenset((fold(rule.profile),) if rule is not None else ())
-        return Grant(merge(bounds_of(access, self._files), bounds), may, number, profiles)
+        of_token = self._profile_of_token(caller) or EVERYTHING
+        if not self._rules.rules and fold(of_token) == EVERYTHING:
+            return None
+        access = self._rules.access({**caller.claims, "client": caller.client or None})
+        may, number = (access.rule.may, access.rule.number) if access.rule else (frozenset[str](), None)
+        beside = self._files.for_access(of_token, "token", f"token {caller.subject}")
+        profiles = frozenset((fold(access.profile), fold(of_token)))
+        return Grant(merge(access.bounds(self._files), beside), may, number, profiles)
 
     def _profile_of_token(self, caller: Caller) -> str:
         """Return the profile of a token of the file, if it has one; `none` for one that is there, or taken, no more."""
@@ -191,12 +163,12 @@ class AccessControl(Feature):
     async def _follow_rules(self) -> None:
         operator = self.host.surface.operator.again()
         try:
-            rules = await in_daemon_thread(partial(rules_of, operator))
+            rules = await in_daemon_thread(lambda: rules_of(operator.settings, operator.files))
             if rules == self._rules and operator.files == self._files:
                 return
             if self._rules.rules and not rules.rules:
                 raise SettingsError("no rule of access any more", "", "settings", "start anew to do without rules")
-            self._take(operator)
+            self._take(rules, operator.files)
         except AgentUtilitiesError as error:
             logger.error("%s; the rules of access stay as they were", error)
         else:
