@@ -3,58 +3,52 @@
 from __future__ import annotations
 
 import hmac
-import json
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_urlsafe
-from typing import Any
+from typing import Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from agent_utilities.errors import InputError
 from agent_utilities.runtime.process_io import write_whole
 
 PREFIX = "au_"
 """What every token of a file begins with, so that scanners of secrets and people know one when they see it."""
-_VERSION = 1
 _MAX_BYTES = 1 << 20
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}")
-_FOR = re.compile(r"([1-9]\d{0,4})([dhm])")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}"
 _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """What a file keeps of one token.
+class Token(BaseModel):
+    """What a file keeps of one token."""
 
-    Args:
-        name: whose it is.
-        sha256: of the token, in hex.
-        created: when it was made, in ISO 8601.
-        profile: what it is bounded to, beside any rule; empty for nothing.
-        expires: until when it is taken, in ISO 8601; empty for ever.
-    """
+    model_config = ConfigDict(frozen=True)
 
-    name: str
-    sha256: str
-    created: str
+    name: str = Field(pattern=f"^{_NAME}$")
+    """Whose it is."""
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    """Of the token, in hex."""
+    created: AwareDatetime
     profile: str = ""
-    expires: str = ""
+    """What it is bounded to, beside any rule; empty for nothing."""
+    expires: AwareDatetime | None = None
+    """Until when it is taken; None for ever."""
 
-    @property
-    def expires_at(self) -> int | None:
-        """Seconds since 1970 at which it ends."""
-        return int(datetime.fromisoformat(self.expires).timestamp()) if self.expires else None
+    def is_over(self) -> bool:
+        """Return whether it is taken no more."""
+        return self.expires is not None and self.expires <= datetime.now(UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenFile:
+class TokenFile(BaseModel):
     """What a file of tokens holds."""
 
+    v: Literal[1] = 1
     tokens: tuple[Token, ...] = ()
 
     def find(self, text: str) -> Token | None:
@@ -64,11 +58,6 @@ class TokenFile:
             if hmac.compare_digest(token.sha256, digest):
                 found = token
         return found
-
-    def expired(self, now_s: float) -> frozenset[str]:
-        """Return the names of the tokens that are taken no more, by seconds since 1970."""
-        ends = ((token.name, token.expires_at) for token in self.tokens)
-        return frozenset(name for name, end_s in ends if end_s is not None and end_s <= now_s)
 
 
 def read_tokens(path: Path) -> TokenFile:
@@ -82,23 +71,15 @@ def read_tokens(path: Path) -> TokenFile:
         with path.open("rb") as file:
             if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o077:
                 raise InputError("others may read or write the tokens", str(path), "file", f"chmod 600 {path}")
-            content = file.read(_MAX_BYTES + 1)
+            content = file.read(_MAX_BYTES)
     except FileNotFoundError:
         return TokenFile()
     except OSError as error:
         raise InputError("the tokens can't be read", error.strerror or str(error), str(path), hint) from None
     try:
-        held = json.loads(content)
-        if held["v"] != _VERSION or len(content) > _MAX_BYTES:
-            raise ValueError(f"version {held['v']!r}")
-        tokens = tuple(Token(**{name: each.get(name, "") for name in Token.__slots__}) for each in held["tokens"])
-        for token in tokens:
-            if not _NAME.fullmatch(token.name) or not re.fullmatch("[0-9a-f]{64}", token.sha256):
-                raise ValueError("an entry")
-            _ = token.expires_at
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return TokenFile.model_validate_json(content)
+    except ValidationError:
         raise InputError("the tokens can't be taken", f"{len(content)} bytes", str(path), hint) from None
-    return TokenFile(tokens)
 
 
 def new_token(path: Path, name: str, profile: str = "", valid_for: str = "") -> str:
@@ -113,16 +94,19 @@ def new_token(path: Path, name: str, profile: str = "", valid_for: str = "") -> 
     Raises:
         InputError: the name is taken or is none, the time can't be read, or the file can't be read or written.
     """
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         raise InputError("not a name", name, "argument NAME", "use letters, digits and . _ @ + -, at most 100")
-    now = datetime.now(UTC)
-    expires = (now + _duration(valid_for)).isoformat(timespec="seconds") if valid_for else ""
+    now, expires = datetime.now(UTC).replace(microsecond=0), None
+    if valid_for:
+        if (found := re.fullmatch(r"([1-9]\d{0,4})([dhm])", valid_for.strip())) is None:
+            raise InputError("not a time", valid_for, "option --expires", "write it as 90d, 12h or 30m")
+        expires = now + timedelta(**{_UNITS[found[2]]: int(found[1])})
     text = PREFIX + token_urlsafe(32)
     digest = sha256(text.encode()).hexdigest()
     with _changing(path) as tokens:
         if any(token.name == name for token in tokens):
             raise InputError("there is a token of this name", name, str(path), f"agent-utilities token revoke {name}")
-        tokens.append(Token(name, digest, now.isoformat(timespec="seconds"), profile, expires))
+        tokens.append(Token(name=name, sha256=digest, created=now, profile=profile, expires=expires))
     return text
 
 
@@ -142,32 +126,18 @@ def revoke_token(path: Path, name: str) -> None:
 
 @contextmanager
 def _changing(path: Path) -> Iterator[list[Token]]:
-    """Hold a file's tokens to be changed, and write them once they are: nobody else's change is lost."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _alone(path.with_name(f"{path.name}.lock")):
-        tokens = list(read_tokens(path).tokens)
-        yield tokens
-        held: dict[str, Any] = {"v": _VERSION, "tokens": [asdict(token) for token in tokens]}
-        try:
-            write_whole(path, (json.dumps(held, indent=1) + "\n").encode())
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError("the tokens can't be written", reason, str(path), "make the folder writable") from None
+    """Hold a file's tokens to be changed, while nobody else changes them, and write them once they are."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with path.with_name(f"{path.name}.lock").open("a") as lock:
+            os.chmod(lock.name, 0o600)
+            if os.name == "posix":
+                import fcntl
 
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Wait until nobody else changes the file, where the system has locks of files."""
-    with path.open("a") as file:
-        path.chmod(0o600)
-        if os.name == "posix":
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _duration(text: str) -> timedelta:
-    if (found := _FOR.fullmatch(text.strip())) is None:
-        raise InputError("not a time", text, "option --expires", "write it as 90d, 12h or 30m")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            tokens = list(read_tokens(path).tokens)
+            yield tokens
+            write_whole(path, TokenFile(tokens=tuple(tokens)).model_dump_json(indent=1).encode() + b"\n")
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError("the tokens can't be written", reason, str(path), "make the folder writable") from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -53,14 +52,12 @@ def list_(file: File = None, as_json: AsJson = False) -> None:
         raise InputError("no such file", str(path), "option --file", "make one with agent-utilities token new NAME")
     tokens = read_tokens(path).tokens
     if as_json:
-        names = ("name", "created", "profile", "expires")
-        print(json.dumps([{name: getattr(token, name) for name in names} for token in tokens]))
+        print(json.dumps([token.model_dump(mode="json", exclude={"sha256"}) for token in tokens]))
         return
     table = NamesTable(f"{plain(str(path))}: whom these tokens let in", "name", "profile", "made", "until")
     for token in tokens:
-        is_over = token.expires_at is not None and token.expires_at <= time.time()
-        until = f"{token.expires or 'revoked'}{' (over)' if is_over else ''}"
-        table.add_row(plain(token.name), plain(token.profile or "-"), token.created, until)
+        until = f"{token.expires or 'revoked'}{' (over)' if token.is_over() else ''}"
+        table.add_row(plain(token.name), plain(token.profile or "-"), str(token.created), until)
     terminal().print(table)
 
 

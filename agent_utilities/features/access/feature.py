@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from cachetools import LRUCache
 
 from agent_utilities.access.rules import LOCAL, Rules, rules_of
+from agent_utilities.access.token_file import read_tokens
 from agent_utilities.catalog.model import ComponentKind
-from agent_utilities.errors import AgentUtilitiesError, SettingsError
-from agent_utilities.features.access.tokens import FileTokens
+from agent_utilities.errors import AgentUtilitiesError, InputError, SettingsError
+from agent_utilities.features.access.login import FileTokens, Login, login_of
 from agent_utilities.mcp.events import PolicyChanged
 from agent_utilities.mcp.feature import Feature, Grant
 from agent_utilities.mcp.request import Request
@@ -30,7 +30,6 @@ from agent_utilities.visibility.decision import Decision
 if TYPE_CHECKING:
     from fastmcp.server.auth import AuthProvider
 
-    from agent_utilities.features.access.login import Login
     from agent_utilities.mcp.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.access")
@@ -51,7 +50,7 @@ class AccessControl(Feature):
         self._rules, self._files = Rules(), SettingsFiles()
         self._watched: list[Path] = []
         self._seen: object = None
-        self._expired = frozenset[str]()
+        self._over = set[str]()
         self._grants: LRUCache[str, tuple[Mapping[str, Any], Grant | None]] = LRUCache(_N_GRANTS)
 
     def attach(self, host: AgentServer) -> None:
@@ -63,11 +62,14 @@ class AccessControl(Feature):
         super().attach(host)
         operator = host.surface.operator
         settings = operator.settings
-        self._refuse_second_login()
-        tokens = Path(settings.auth_tokens).expanduser() if settings.auth_tokens else None
-        self._watched = [Path(file.name) for file in operator.files.files] + ([tokens] if tokens else [])
+        given = settings.auth_tokens or settings.auth_issuer
+        if given and host.author_auth is not None:
+            hint = "leave auth_tokens and auth_issuer out: rules of access hold for the author's own login too"
+            raise SettingsError("a login beside the one of the server's author", given, "settings", hint)
+        tokens = [Path(settings.auth_tokens).expanduser()] if settings.auth_tokens else []
+        self._watched = [*(Path(file.name) for file in operator.files.files), *tokens]
         self._seen = stamps(self._watched)
-        self.tokens = FileTokens(tokens) if tokens is not None else None
+        self.tokens = FileTokens(*tokens) if tokens else None
         self._take(rules_of(settings, operator.files), operator.files)
 
     def _take(self, rules: Rules, files: SettingsFiles) -> None:
@@ -76,34 +78,21 @@ class AccessControl(Feature):
         self._rules, self._files = rules, files
         self._grants.clear()
 
-    def _refuse_second_login(self) -> None:
-        settings = self.host.surface.operator.settings
-        given = settings.auth_tokens or settings.auth_issuer
-        if given and self.host.author_auth is not None:
-            hint = "leave auth_tokens and auth_issuer out: rules of access hold for the author's own login too"
-            raise SettingsError("a login beside the one of the server's author", given, "settings", hint)
-
     def check(self) -> None:
-        """Refuse rules where nobody logs in.
-
-        Raises:
-            SettingsError: there are some.
-        """
-        settings = self.host.surface.operator.settings
-        given = settings.auth_tokens or settings.auth_issuer
-        if not given and self.host.author_auth is None and self.host.transport != "stdio":
-            hint = "set auth_tokens or auth_issuer; see agent-utilities token new"
-            raise SettingsError("rules of access, and nobody logs in", f"{len(self._rules.rules)}", "settings", hint)
+        """Make the login before anything is served: what it can't be made of is told in a line."""
+        _ = self.host.auth
 
     def auth(self) -> AuthProvider | None:
-        """Return what verifies who calls; nothing over stdio, where there is no token."""
-        if self.host.transport == "stdio":
-            return None
-        if self._auth is None:
-            self.check()
-            from agent_utilities.features.access.login import login_of  # what tries rules needs no login
+        """Return what verifies who calls; nothing over stdio, where there is no token.
 
+        Raises:
+            SettingsError: there are rules, and nobody logs in, or the login can't be served.
+        """
+        if self.host.transport != "stdio" and self._auth is None:
             self._auth = login_of(self.host.surface.operator.settings, self.tokens)
+            if self._auth is None:
+                hint = "set auth_tokens or auth_issuer; see agent-utilities token new"
+                raise SettingsError("rules of access, and nobody logs in", len(self._rules.rules), "settings", hint)
         return self._auth
 
     def grant(self, caller: Caller) -> Grant | None:
@@ -128,7 +117,7 @@ class AccessControl(Feature):
         if self.tokens is None or caller.issuer != LOCAL:
             return ""
         token = self.tokens.file.find(caller.token)  # by name it could be one that was made since
-        return NO_PROFILE if token is None or token.name in self._expired else token.profile
+        return NO_PROFILE if token is None or token.is_over() else token.profile
 
     async def run(self) -> None:
         """Follow the files of rules and tokens: what holds by them holds for requests from then on."""
@@ -141,22 +130,23 @@ class AccessControl(Feature):
             elif now != settled:  # nobody is writing any more
                 settled = now
                 await self._follow_rules()
-            self._follow_time()
+            over = {token.name for token in self.tokens.file.tokens if token.is_over()} if self.tokens else set()
+            if over != self._over:  # their requests are refused; their streams are to be told nothing more
+                self._over = over
+                self._changed("tokens", f"expired: {', '.join(sorted(over)) or 'none'}")
             await asyncio.sleep(_LOOK_S)
-
-    def _follow_time(self) -> None:
-        """Take note of tokens that have ended: their requests are refused, and their streams are told nothing more."""
-        if self.tokens is not None and (expired := self.tokens.file.expired(time.time())) != self._expired:
-            self._expired = expired
-            self._changed("tokens", f"expired: {', '.join(sorted(expired)) or 'none'}")
 
     async def _follow_tokens(self) -> None:
         if self.tokens is None:
             return
-        file = await in_daemon_thread(self.tokens.read_again)
+        try:
+            file = await in_daemon_thread(partial(read_tokens, self.tokens.path))
+        except InputError as error:
+            logger.error("%s; what it held before still holds", error)
+            return
         if file != self.tokens.file:
             before = {token.name for token in self.tokens.file.tokens}
-            self.tokens.take(file)
+            self.tokens.file = file
             gone = sorted(before - {token.name for token in file.tokens})
             self._changed("tokens", f"{len(file.tokens)} tokens; revoked: {', '.join(gone) or 'none'}")
 
@@ -193,6 +183,6 @@ class AccessControl(Feature):
         """Return how many rules there are, and where they do not hold."""
         if self.host.transport == "stdio":
             return ["rules of access do not apply over stdio: there is no token"]
-        n_rules = len(self._rules.rules)
-        told = f"{n_rules} rules of access: whoever fits none may use nothing" if n_rules else "no rules of access"
-        return [told if n_rules else f"{told}: whoever gets in may use everything permitted"]
+        if not self._rules.rules:
+            return ["no rules of access: whoever gets in may use everything permitted"]
+        return [f"{len(self._rules.rules)} rules of access: whoever fits none may use nothing"]

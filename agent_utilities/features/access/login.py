@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -13,18 +14,49 @@ from fastmcp.server.auth import AccessToken, AuthProvider, MultiAuth, RemoteAuth
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
-from agent_utilities.access.token_file import PREFIX
+from agent_utilities.access.rules import LOCAL
+from agent_utilities.access.token_file import PREFIX, read_tokens
 from agent_utilities.errors import SettingsError
 from agent_utilities.features.access import refusals
 from agent_utilities.features.access.issuer import Issuer, IssuerUnreachable, as_spelled
 from agent_utilities.features.access.oidc import OidcVerifier
-from agent_utilities.features.access.refusals import TellsWhy, note, noted
+from agent_utilities.features.access.refusals import TellsWhy, note
 from agent_utilities.runtime.hosts import is_loopback
 
 if TYPE_CHECKING:
     from agent_utilities.settings import Settings
 
 logger = logging.getLogger("agent_utilities.access")
+
+
+class FileTokens(TokenVerifier):
+    """Verifies tokens of a file, and notes why it refuses one.
+
+    Args:
+        path: the file.
+
+    Raises:
+        InputError: it can't be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path, self.file = path, read_tokens(path)
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return whom a token speaks for; None for one that the file does not have, or no more."""
+        found = self.file.find(token)
+        if found is None or found.is_over():
+            note(refusals.EXPIRED if found else refusals.UNKNOWN)
+            return None
+        return AccessToken(
+            token=token,
+            client_id=found.name,
+            scopes=[],
+            expires_at=int(found.expires.timestamp()) if found.expires else None,
+            subject=found.name,
+            claims={"iss": LOCAL, "sub": found.name},
+        )
 
 
 class Login(MultiAuth):
@@ -51,12 +83,9 @@ class Login(MultiAuth):
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return whom a token speaks for, or None with the reason noted."""
-        if self._tokens is None or (self.server is not None and not token.startswith(PREFIX)):
-            return await self.server.verify_token(token) if self.server else None
-        found = await self._tokens.verify_token(token)
-        if found is None:
-            note(noted() or refusals.UNKNOWN)
-        return found
+        if self.server is not None and (self._tokens is None or not token.startswith(PREFIX)):
+            return await self.server.verify_token(token)
+        return await self._tokens.verify_token(token) if self._tokens is not None else None
 
     def get_routes(self, mcp_path: str | None = None) -> list[Route]:
         """Return the routes of the login, once the endpoint's URL is known to be the audience."""
