@@ -158,16 +158,18 @@ def _asked(url: str) -> Mapping[str, Any]:
 
 def _check(settings: Settings) -> None:
     issuer, secret = settings.auth_issuer, settings.auth_client_secret.get_secret_value()
-    given = {name: getattr(settings, name) for name in ("auth_audience", "auth_client_id", "auth_scopes")}
-    alone = next((name for name, value in {**given, "auth_client_secret": secret}.items() if value), None)
-    if not issuer and alone:
-        raise SettingsError("nothing is verified by it", alone, alone, "set auth_issuer too, or leave it out")
-    if issuer and not settings.auth_base_url:
+    if not issuer:
+        given = {name: getattr(settings, name) for name in ("auth_audience", "auth_client_id", "auth_scopes")}
+        for alone, value in {**given, "auth_client_secret": secret}.items():
+            if value:
+                raise SettingsError("nothing is verified by it", alone, alone, "set auth_issuer too, or leave it out")
+        return
+    if not settings.auth_base_url:
         hint = "set it to this server's URL without /mcp as callers reach it, such as https://tools.example"
         raise SettingsError("the issuer's tokens are for nobody", "", "auth_base_url", hint)
-    for name, url in {"auth_issuer": issuer, "auth_base_url": settings.auth_base_url if issuer else ""}.items():
+    for name, url in (("auth_issuer", issuer), ("auth_base_url", settings.auth_base_url)):
         parts = urlsplit(url)
-        if url and (parts.scheme not in ("https", "http") or not parts.hostname or parts.username or "?" in url):
+        if parts.scheme not in ("https", "http") or not parts.hostname or parts.username or "?" in url:
             hint = "write it as https://login.example/realms/team"
             raise SettingsError("not a URL that will do", url.rpartition("@")[2], name, hint)
     if issuer.startswith("http:") and not is_loopback(urlsplit(issuer).hostname or ""):

@@ -6,7 +6,6 @@ refuses one; so only the interface is FastMCP's, and signatures are joserfc's.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import time
@@ -15,6 +14,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 import httpx2
+from cachetools import TLRUCache
 from fastmcp.server.auth import AccessToken, TokenVerifier
 from joserfc import jws
 from joserfc.errors import JoseError
@@ -22,7 +22,6 @@ from joserfc.errors import JoseError
 from agent_utilities.features.access import refusals
 from agent_utilities.features.access.issuer import Issuer, IssuerUnreachable, Keys
 from agent_utilities.features.access.refusals import TokenRefused, note
-from agent_utilities.runtime.caches import BoundedCache
 
 LEEWAY_S = 30
 """Seconds that clocks may differ by. None for the end of a token, which an issuer chooses with that in mind."""
@@ -51,29 +50,22 @@ class _Registry(jws.JWSRegistry):
 _REGISTRY = _Registry(strict_check_header=False)
 
 
-class Seen:
-    """Tokens that were verified, by their hashes, within a bound of bytes.
+Seen = TLRUCache[str, tuple[AccessToken, float]]
+"""Tokens that were verified, each with the time until which that is taken."""
+
+
+def remembering(clock: Callable[[], float] = time.time) -> Seen:
+    """Return what remembers verified tokens, within a bound of bytes, and none past its end.
 
     Args:
         clock: seconds since 1970.
     """
-
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
-        self._kept = BoundedCache[bytes, tuple[AccessToken, float]](
-            _MEMO_BYTES, lambda _, entry: 2048 + 4 * len(entry[0].token)
-        )
-        self.clear = self._kept.clear
-
-    def get(self, token: str) -> AccessToken | None:
-        """Return what a token was found to be; None where it has to be verified."""
-        entry = self._kept.get(hashlib.sha256(token.encode(errors="replace")).digest())
-        return entry[0] if entry is not None and self._clock() < entry[1] else None
-
-    def keep(self, token: str, found: AccessToken, until: float) -> None:
-        """Keep what a token was found to be until a time, and never past its end."""
-        digest = hashlib.sha256(token.encode(errors="replace")).digest()
-        self._kept.keep(digest, (found, min(until, found.expires_at or until)))
+    return TLRUCache(
+        _MEMO_BYTES,
+        ttu=lambda _, entry, __: min(entry[1], entry[0].expires_at or entry[1]),
+        timer=clock,
+        getsizeof=lambda entry: 2048 + 4 * len(entry[0].token),
+    )
 
 
 class OidcVerifier(TokenVerifier):
@@ -98,7 +90,7 @@ class OidcVerifier(TokenVerifier):
         super().__init__(required_scopes=list(scopes))
         self.issuer, self._client, self._clock = issuer, client, clock
         self._audience, self._audiences = audience, {audience} - {""}
-        self._seen = Seen(clock)
+        self._seen = remembering(clock)
         self._seen_by: Keys | None = None
 
     def bind(self, resource: str) -> None:
@@ -109,7 +101,8 @@ class OidcVerifier(TokenVerifier):
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return whom a token speaks for, or None with the reason noted."""
         try:
-            found = self._seen.get(token) or await self._verified(token)
+            known = self._seen.get(token)
+            found = await self._verified(token) if known is None else known[0]
             note()
             return found
         except TokenRefused as refused:
@@ -140,7 +133,7 @@ class OidcVerifier(TokenVerifier):
             subject=claims["sub"],
             claims=dict(claims),
         )
-        self._seen.keep(token, found, until)
+        self._seen[token] = found, until
         return found
 
     def _checked(self, claims: Claims) -> Claims:
@@ -224,12 +217,10 @@ def read(token: str) -> tuple[jws.CompactSignature, Claims] | None:
 def check_kind(header: Mapping[str, Any], claims: Claims, client_id: str | None) -> None:
     """Refuse a JWT that is not signed as issuers sign, or is no access token.
 
-    Keys that it brings along or says where to get (`jwk`, `jku`, `x5c`, `x5u`) are never looked at.
-
-    RFC 9068 asks for `typ: at+jwt`; Keycloak, Auth0 and Entra ID send `JWT` or nothing with access tokens as with ID
-    tokens. What tells these apart is what else they say: an ID token holds what binds it to a login, or names its own
-    client as the only audience, and no scope. Where the audience is an endpoint's URL, the default, no ID token is for
-    it anyway; this is for those who configure a client's id as the audience.
+    Keys that it brings along or says where to get (`jwk`, `jku`, `x5c`, `x5u`) are never looked at. RFC 9068 asks for
+    `typ: at+jwt`, but Keycloak, Auth0 and Entra ID send `JWT` or nothing with access tokens as with ID tokens. An ID
+    token holds what binds it to a login, or names its own client as the only audience, and no scope; it matters where
+    a client's id is configured as the audience.
 
     Raises:
         TokenRefused: with the reason.

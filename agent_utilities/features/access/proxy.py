@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 
 from agent_utilities.features.access import refusals
 from agent_utilities.features.access.issuer import as_spelled, discovery_urls
-from agent_utilities.features.access.oidc import OPAQUE_S, OidcVerifier, Seen
+from agent_utilities.features.access.oidc import OPAQUE_S, OidcVerifier, remembering
 from agent_utilities.features.access.refusals import note, noted
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Proxy(OIDCProxy):
     """
 
     def __init__(self, settings: Settings, document: Mapping[str, Any], verifier: OidcVerifier) -> None:
-        self._document, self._verifier, self._seen = document, verifier, Seen()
+        self._document, self._verifier, self._seen = document, verifier, remembering()
         # With these a login outlives the issuer's first token.
         lasting = {"openid", "offline_access"}.intersection(document.get("scopes_supported", ()))
         super().__init__(
@@ -66,7 +66,7 @@ class Proxy(OIDCProxy):
         found is taken as known for some seconds.
         """
         if (known := self._seen.get(token)) is not None:
-            return known
+            return known[0]
         try:
             own = self.jwt_issuer.verify_token(token)
         except (JoseError, ValueError, TypeError) as error:
@@ -74,11 +74,17 @@ class Proxy(OIDCProxy):
             return None
         found = await super().load_access_token(token)
         if not isinstance(found, AccessToken):
-            await self._note_why_ended()
+            if noted() is refusals.EXPIRED:  # The issuer's token was not renewed: it may be that nobody answered.
+                issuer = self._verifier.issuer
+                await issuer.renewed(issuer.known)
+                if issuer.trouble:
+                    note(refusals.UNREACHABLE)
+            else:
+                note(noted() or refusals.LOGIN_ENDED)
             return None
         end = min(int(own["exp"]), found.expires_at or int(own["exp"]))
         found = found.model_copy(update={"client_id": str(own["client_id"]), "expires_at": end})
-        self._seen.keep(token, found, time.time() + OPAQUE_S)
+        self._seen[token] = found, time.time() + OPAQUE_S
         return found
 
     async def exchange_refresh_token(
@@ -94,13 +100,3 @@ class Proxy(OIDCProxy):
         """Revoke a token; none is taken as known any longer."""
         await super().revoke_token(token)
         self._seen.clear()
-
-    async def _note_why_ended(self) -> None:
-        if noted() is refusals.EXPIRED:
-            # The issuer's token was not renewed, for which FastMCP gives no reason: it may be that nobody answered.
-            issuer = self._verifier.issuer
-            await issuer.renewed(issuer.known)
-            if issuer.trouble:
-                note(refusals.UNREACHABLE)
-        else:
-            note(noted() or refusals.LOGIN_ENDED)

@@ -142,8 +142,8 @@ class TestSeenTokens:
         verifier = verifier_of(issuer)
         for n in range(300):
             await verifier.verify_token(issuer.token(issuer.keys[1], "ES256", padding="x" * 10_000, n=n))
-        assert verifier._seen._kept.weight <= 16 << 20
-        assert 100 < len(verifier._seen._kept) < 300
+        assert verifier._seen.currsize <= 16 << 20
+        assert 100 < len(verifier._seen) < 300
 
 
 class TestRotation:
