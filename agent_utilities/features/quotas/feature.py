@@ -11,32 +11,33 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from anyio import CapacityLimiter, WouldBlock
 from cachetools import LRUCache
 from limits.aio.storage import MemoryStorage
+from pydantic import Field, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
-from agent_utilities.errors import AgentUtilitiesError
-from agent_utilities.features.quotas.table import BOUNDS, NO_QUOTA, QuotaTable, read_quotas, smallest
+from agent_utilities.errors import AgentUtilitiesError, SettingsError
 from agent_utilities.mcp.events import Event, PolicyChanged, QuotaExceeded
 from agent_utilities.mcp.fastmcp_internals import tool_of_task
 from agent_utilities.mcp.feature import Feature, Refusal
 from agent_utilities.mcp.request import Call, Request, ToolCalled
 from agent_utilities.mcp.sessions import NOBODY
 from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.settings import Quota
+from agent_utilities.selection.model import fold, nearest
+from agent_utilities.selection.profiles import PROFILES, QUOTA, SettingsFiles
+from agent_utilities.settings import Quota, Settings
+from agent_utilities.visibility.bounds import fits
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter
 
     from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.mcp.surface.operator import Operator
 
 logger = logging.getLogger("agent_utilities.quotas")
 
@@ -46,8 +47,65 @@ KINDS: tuple[Kind, ...] = ("person", "tool", "server")
 _WINDOW_S = 60
 _N_COUNTED = 10_000
 """The most of each kind that are counted; of more in a minute, who called the longest ago is counted anew."""
-_CALLS, _BYTES, _AT_ONCE = BOUNDS
+_NO_QUOTA = Quota()
+_BOUNDS = _CALLS, _BYTES, _AT_ONCE = tuple(Quota.model_fields)
 _WHAT = {_CALLS: "calls a minute", _BYTES: "bytes of results a minute", _AT_ONCE: "calls at once"}
+
+
+class QuotaTable(Quota):
+    """All quotas of a settings file, its own bounds each person's; of those that fit, the smallest holds."""
+
+    profiles: dict[str, Quota] = Field(default_factory=dict)
+    """Each person's with a profile, by the profile's folded name."""
+    tools: dict[str, Quota] = Field(default_factory=dict)
+    """Of each tool that a name or glob fits, by itself: all callers' calls of it together."""
+    servers: dict[str, Quota] = Field(default_factory=dict)
+    """The same of the servers that tools come from."""
+
+    def of_person(self, profiles: Collection[str]) -> Quota:
+        """Return the quota of a person with some profiles."""
+        return smallest(self, *(quota for name, quota in self.profiles.items() if name in profiles))
+
+
+def smallest(*quotas: Quota) -> Quota:
+    """Return what holds where several quotas do: the smallest number of each bound."""
+    numbers = {bound: [n for quota in quotas if (n := getattr(quota, bound)) is not None] for bound in _BOUNDS}
+    return Quota.model_construct(**{bound: min(given) for bound, given in numbers.items() if given})
+
+
+def of_name(quotas: Mapping[str, Quota], name: str) -> Quota:
+    """Return the quota of a tool or a server: the smallest of those whose name or glob fits."""
+    return smallest(*(quota for glob, quota in quotas.items() if fits(fold(name), frozenset((fold(glob),)))))
+
+
+def quotas_of(settings: Settings, files: SettingsFiles) -> QuotaTable:
+    """Return the quotas that an operator's settings have.
+
+    Raises:
+        SettingsError: one can't be read.
+    """
+    try:
+        return QuotaTable.model_validate(settings.quota)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+    path = [QUOTA, *map(str, first["loc"])]
+    if path[1] == PROFILES:
+        path = [PROFILES, path[2], QUOTA, *path[3:]]
+    *inside, key = path
+    file = next((f"file {file.name}" for file in files.files if QUOTA in file.settings), "settings")
+    where = f"{file}: {'.'.join(inside)}"
+    known = (*_BOUNDS, "tools", "servers") if inside == [QUOTA] else _BOUNDS
+    if first["type"] == "extra_forbidden":
+        meant = nearest(key, known)
+        hint = f"did you mean {meant}?" if meant else f"there are: {', '.join(known)}"
+        raise SettingsError("unknown key", key, where, hint)
+    if key in _BOUNDS:
+        hint = "write a whole number above 0"
+    elif key in known:
+        hint = f'write [{QUOTA}.{key}."NAME"] with its bounds below'
+    else:
+        hint = f"write it as a table with any of: {', '.join(_BOUNDS)}"
+    raise SettingsError(f"{key} can't be read", first["input"], where, hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +121,6 @@ class Bounded:
         of = {"tool": tool, "server": f"the server of {tool}"}.get(self.kind)
         who = "you" if of is None else f"all callers of {of} together"
         return f"{who} may have {getattr(self.quota, bound)} {_WHAT[bound]}"
-
-
-_Over = tuple[Bounded, str, int]
-"""Who has used up which bound, and the seconds after which there may be more."""
 
 
 class Quotas(Feature):
@@ -96,7 +150,7 @@ class Quotas(Feature):
             SettingsError: one can't be read.
         """
         super().attach(host)
-        self._table = _table_of(host.surface.operator)
+        self._table = quotas_of(host.surface.operator.settings, host.surface.operator.files)
 
     # -- around calls ------------------------------------------------------------------------------------------------
 
@@ -107,9 +161,10 @@ class Quotas(Feature):
             Refusal: one of them has used up what they may have; then it is counted for none.
         """
         bounded = await self._bounded(request, call.name)
-        over = [each for one in bounded for each in await self._used_up(one)] or self._enter(bounded, request)
-        if over:
-            one, bound, retry_s = max(over, key=lambda each: each[2])
+        request.values[self.name] = bounded  # whether it is made or not, it is over in the end: see `notify`
+        used_up = [(one, bound, left_s) for one in bounded async for bound, left_s in self._used_up(one)]
+        if used_up := used_up or [(one, _AT_ONCE, 1) for one in bounded if not self._enter(one, request)]:
+            one, bound, retry_s = max(used_up, key=lambda each: each[2])
             logger.info("tools/call name=%r refused by quota=%s bound=%s", call.name, one.kind, bound)
             if self._refusals is not None:
                 self._refusals.labels(one.kind).inc()
@@ -151,14 +206,14 @@ class Quotas(Feature):
         person = (request.caller or NOBODY).person
         found = [
             Bounded("person", json.dumps(person), self._table.of_person(self._profiles(request))),
-            Bounded("tool", tool, self._table.of_tool(tool)),
+            Bounded("tool", tool, of_name(self._table.tools, tool)),
         ]
         of_upstreams = self._of_upstreams()
         if (self._table.servers or of_upstreams) and (component := await self.host.get_tool(tool)) is not None:
             server = self.host.origin_of(component).server.name or self.host.name
-            quota = smallest(self._table.of_server(server), of_upstreams.get(server, NO_QUOTA))
+            quota = smallest(of_name(self._table.servers, server), of_upstreams.get(server, _NO_QUOTA))
             found.append(Bounded("server", server, quota))
-        return [one for one in found if one.quota != NO_QUOTA]
+        return [one for one in found if one.quota != _NO_QUOTA]
 
     def _profiles(self, request: Request) -> frozenset[str]:
         """Return the folded names of all profiles named for a request: the quotas of each hold, as its denies do."""
@@ -177,31 +232,24 @@ class Quotas(Feature):
             store = stores[one.name] = MemoryStorage()
         return store
 
-    async def _used_up(self, one: Bounded) -> list[_Over]:
-        """Return which windows of somebody's are full, and the seconds until they end."""
-        found = []
+    async def _used_up(self, one: Bounded) -> AsyncIterator[tuple[str, int]]:
+        """Yield which windows of somebody's are full, and the seconds until they end."""
         for bound in (_CALLS, _BYTES):
             limit = getattr(one.quota, bound)
             if limit is not None and await (store := self._counts(one)).get(bound) >= limit:
-                left_s = await store.get_expiry(bound) - time.time()
-                found.append((one, bound, max(1, math.ceil(left_s))))
-        return found
+                yield bound, max(1, math.ceil(await store.get_expiry(bound) - time.time()))
 
-    def _enter(self, bounded: Sequence[Bounded], request: Request) -> list[_Over]:
-        """Take a place for a call with all that it counts for; where one has none left, tell which.
-
-        Whether it is made or not, it is over in the end, and gives back what it took.
-        """
-        request.values[self.name] = bounded
-        for one in bounded:
-            if (limit := one.quota.calls_at_once) is not None:
-                limiter = self._under_way.setdefault((one.kind, one.name), CapacityLimiter(limit))
-                limiter.total_tokens = limit  # it may have been another
-                try:
-                    limiter.acquire_on_behalf_of_nowait(request)
-                except WouldBlock:
-                    return [(one, _AT_ONCE, 1)]
-        return []
+    def _enter(self, one: Bounded, request: Request) -> bool:
+        """Take a place for a call, and return whether there was one left."""
+        if (limit := one.quota.calls_at_once) is None:
+            return True
+        limiter = self._under_way.setdefault((one.kind, one.name), CapacityLimiter(limit))
+        limiter.total_tokens = limit  # it may have been another
+        try:
+            limiter.acquire_on_behalf_of_nowait(request)
+        except WouldBlock:
+            return False
+        return True
 
     def _leave(self, request: Request) -> None:
         """Give back the places that a call has; forget whoever has no call under way any more."""
@@ -229,19 +277,13 @@ class Quotas(Feature):
     async def _read_again(self) -> None:
         operator = self.host.surface.operator.again()
         try:
-            table = await in_daemon_thread(partial(_table_of, operator))
+            table = await in_daemon_thread(lambda: quotas_of(operator.settings, operator.files))
         except AgentUtilitiesError as error:
             logger.error("%s; quotas stay as they were", error)
             return
         if table != self._table:
             self._table = table
             self.host.notify(PolicyChanged("quotas", "quotas of the settings file were read again"))
-
-
-def _table_of(operator: Operator) -> QuotaTable:
-    settings, files = operator.settings, operator.files.files
-    file = next((f"file {file.name}" for file in files if "quota" in file.settings), "settings")
-    return read_quotas(settings.quota, file)
 
 
 def _n_bytes(result: Mapping[str, Any]) -> int:

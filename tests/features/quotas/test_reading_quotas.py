@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from agent_utilities.errors import InputError
-from agent_utilities.features.quotas.table import QuotaTable, read_quotas, smallest
-from agent_utilities.settings import Quota
+from agent_utilities.features.quotas.feature import QuotaTable, of_name, quotas_of, smallest
+from agent_utilities.selection.profiles import SettingsFiles
+from agent_utilities.settings import Quota, Settings
 from agent_utilities.settings_file import read_files
 from tests.features.quotas.bounded import Bounded
 
@@ -25,7 +26,7 @@ class TestTheSmallest:
 
     def test_of_all_that_fit_a_tool_holds_in_any_case(self) -> None:
         table = QuotaTable(tools={"git_*": ONE, "*_log": TWO, "Read": TWO})
-        assert [table.of_tool(name) for name in ("Git_Log", "read", "write")] == [
+        assert [of_name(table.tools, name) for name in ("Git_Log", "read", "write")] == [
             smallest(ONE, TWO),
             TWO,
             Quota(),
@@ -77,5 +78,6 @@ class TestWhatCantBeRead:
 
 def test_quotas_of_profiles_stand_beside_the_others(tmp_path: Path) -> None:
     given: dict[str, Any] = {"calls_per_minute": 1, "profiles": {"a": {"calls_at_once": 1, "calls_per_minute": 2}}}
-    table = read_quotas({**given, "servers": {"Jira": {"calls_per_minute": 1}}}, "file x")
+    given["servers"] = {"Jira": {"calls_per_minute": 1}}
+    table = quotas_of(Settings(quota=given), SettingsFiles())
     assert table == QuotaTable(calls_per_minute=1, profiles={"a": TWO}, servers={"Jira": ONE})
