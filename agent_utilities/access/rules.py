@@ -8,7 +8,7 @@ that they could leave a claim out to fall through to a wider rule.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from agent_utilities.errors import SettingsError
@@ -68,17 +68,13 @@ class Access:
 
 @dataclass(frozen=True)
 class Rules:
-    """All rules of a settings file.
-
-    Args:
-        rules: in their order.
-        groups: the claim that holds groups.
-        absent: claims that the issuer leaves out where they are empty.
-    """
+    """All rules of a settings file, in their order."""
 
     rules: tuple[Rule, ...] = ()
     groups: str = "groups"
-    absent: frozenset[str] = field(default_factory=frozenset)
+    """The claim that holds groups."""
+    absent: frozenset[str] = frozenset()
+    """Claims that the issuer leaves out where they are empty."""
 
     def access(self, claims: Mapping[str, Any]) -> Access:
         """Return the rule that holds for a caller, and why.

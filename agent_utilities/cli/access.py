@@ -35,7 +35,14 @@ def try_(
     Args:
         claims: The claims of their token, in JSON: '{"iss": "https://login.example", "sub": "ann", "groups": ["x"]}'.
     """
-    operator, caller = Operator(), _claims(claims)
+    operator = Operator()
+    try:
+        caller = json.loads(claims)
+        if not isinstance(caller, dict):
+            raise ValueError("it is no object")
+    except (ValueError, RecursionError) as error:
+        hint = f'{error}; write claims in JSON: {{"iss": "https://login.example", "sub": "ann"}}'
+        raise InputError("claims can't be read", claims, "option --as", hint) from None
     rules = rules_of(operator.settings, operator.files)
     access = rules.access(caller)
     bounds = merge(operator.selection, access.bounds(operator.files))
@@ -62,14 +69,3 @@ def try_(
     for key, title in (("reasons", "why"), ("bounds", "what holds, with the settings"), ("shadowed", "never")):
         for line in answer[key]:
             console.print(f"  {title}: {line}", markup=False, soft_wrap=True)
-
-
-def _claims(text: str) -> dict[str, Any]:
-    hint = 'write claims in JSON: {"iss": "https://login.example", "sub": "ann"}'
-    try:
-        claims = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError("claims can't be read", text, "option --as", f"{error}; {hint}") from None
-    if not isinstance(claims, dict):
-        raise InputError("not claims", text, "option --as", hint)
-    return claims

@@ -113,15 +113,14 @@ class Issuer:
     """
 
     def __init__(self, url: str, clock: Callable[[], float] = time.time, retry_s: float = RETRY_S) -> None:
-        self.url, self.known, self.trouble = url, None, ""
+        self.url, self.trouble = url, ""
+        self.known: Keys | None = None
+        """What it said last."""
         self._clock, self._retry_s, self._ask_after = clock, retry_s, 0.0
         self._asking = anyio.Lock()
         # No connection is kept open, so that none has to be closed, and few are opened at once.
         limits = httpx2.Limits(max_connections=8, max_keepalive_connections=0)
         self._http = httpx2.AsyncClient(timeout=_ANSWER_S, limits=limits)
-
-    known: Keys | None
-    """What it said last."""
 
     async def keys(self) -> Keys:
         """Return keys that were fetched within the day.

@@ -6,12 +6,12 @@ request that is being served, and the middleware puts it into the 401 that comes
 
 from __future__ import annotations
 
-import json
 import re
 from contextvars import ContextVar
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.errors import AgentUtilitiesError
@@ -100,7 +100,7 @@ class TellsWhy:
                 # Without a challenge it is another kind of answer, such as a token endpoint's to a client.
                 if challenge.lower().startswith("bearer"):
                     answered = True
-                    await _answer(send, noted() or NONE_GIVEN, challenge)
+                    await _answer(noted() or NONE_GIVEN, challenge)(scope, receive, send)
             if not answered:
                 await send(message)
 
@@ -110,9 +110,8 @@ class TellsWhy:
             _noted.reset(before)
 
 
-async def _answer(send: Send, reason: Reason, challenge: str) -> None:
-    body = json.dumps({"error": reason.error, "error_description": reason.text}).encode()
-    headers = {"content-type": "application/json", "content-length": str(len(body)), "cache-control": "no-store"}
+def _answer(reason: Reason, challenge: str) -> Response:
+    headers = {"cache-control": "no-store"}
     if reason.status == 503:
         headers["retry-after"] = str(RETRY_S)
     else:
@@ -121,6 +120,4 @@ async def _answer(send: Send, reason: Reason, challenge: str) -> None:
         # RFC 6750 §3.1: whoever sent no token is told no error.
         why = [] if reason is NONE_GIVEN else [f'error="{reason.error}"', f'error_description="{reason.text}"']
         headers["www-authenticate"] = f"Bearer {', '.join(why + kept)}".strip()
-    raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": reason.status, "headers": raw})
-    await send({"type": "http.response.body", "body": body})
+    return JSONResponse({"error": reason.error, "error_description": reason.text}, reason.status, headers)
