@@ -193,6 +193,8 @@ class TestRead:
             ({"may": "metrics"}, "unknown right"),
             ({"who": {"subjct": "a"}}, "unknown key of who.*did you mean subject"),
             ({"who": {"claim.": "a"}}, "unknown key of who"),
+            ({"who": {"claim": "a"}}, "unknown key of who.*there are: issuer, subject, client"),
+            ({"who": {"subject": 7}}, "can't be read"),
             ({"who": {"subject": ""}}, "can't be read"),
             ({"who": {"subject": []}}, "can't be read"),
             ({"who": {"subject": ["a", 1]}}, "can't be read"),

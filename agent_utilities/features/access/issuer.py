@@ -116,7 +116,7 @@ class Issuer:
         self.url, self.trouble = url, ""
         self.known: Keys | None = None
         """What it said last."""
-        self._clock, self._retry_s, self._ask_after = clock, retry_s, 0.0
+        self.clock, self._retry_s, self._ask_after = clock, retry_s, 0.0
         self._asking = anyio.Lock()
         # No connection is kept open, so that none has to be closed, and few are opened at once.
         limits = httpx2.Limits(max_connections=8, max_keepalive_connections=0)
@@ -130,16 +130,16 @@ class Issuer:
         """
         known = self.known
         # While one request asks for known keys again, the others go on with them.
-        if known is None or (self._clock() >= known.fresh_until and not self._asking.locked()):
+        if known is None or (self.clock() >= known.fresh_until and not self._asking.locked()):
             known = await self.renewed(known)
-        if known is None or self._clock() >= known.fetched_at + KEPT_S:
+        if known is None or self.clock() >= known.fetched_at + KEPT_S:
             raise IssuerUnreachable(self.trouble or "it was asked a moment ago")
         return known
 
     async def renewed(self, than: Keys | None) -> Keys | None:
         """Return newer keys than those that won't do; the same where the issuer can't be asked, or was just now."""
         async with self._asking:
-            now = self._clock()
+            now = self.clock()
             if self.known is not than or now < self._ask_after:
                 return self.known
             self._ask_after = now + self._retry_s

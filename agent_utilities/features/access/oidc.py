@@ -76,21 +76,15 @@ class OidcVerifier(TokenVerifier):
         audience: whom they must be for; the endpoint's URL where blank.
         scopes: what each must hold.
         client: the id and secret to ask about opaque tokens with; these are refused where None.
-        clock: seconds since 1970.
     """
 
     def __init__(
-        self,
-        issuer: Issuer,
-        audience: str = "",
-        scopes: Sequence[str] = (),
-        client: tuple[str, str] | None = None,
-        clock: Callable[[], float] = time.time,
+        self, issuer: Issuer, audience: str = "", scopes: Sequence[str] = (), client: tuple[str, str] | None = None
     ) -> None:
         super().__init__(required_scopes=list(scopes))
-        self.issuer, self._client, self._clock = issuer, client, clock
+        self.issuer, self._client, self._clock = issuer, client, issuer.clock
         self._audience, self._audiences = audience, {audience} - {""}
-        self._seen = remembering(clock)
+        self._seen = remembering(issuer.clock)
         self._seen_by: Keys | None = None
 
     def bind(self, resource: str) -> None:

@@ -37,7 +37,7 @@ class Clock:
 
 
 def verifier_of(issuer: LocalIssuer, *, retry_s: float = 0, clock: Any = time.time, **how: Any) -> OidcVerifier:
-    verifier = OidcVerifier(Issuer(issuer.url, clock, retry_s), clock=clock, **how)
+    verifier = OidcVerifier(Issuer(issuer.url, clock, retry_s), **how)
     verifier.bind(RESOURCE)
     return verifier
 
