@@ -48,8 +48,8 @@ class Token(BaseModel):
 class TokenFile(BaseModel):
     """What a file of tokens holds."""
 
-    v: Literal[1] = 1
-    tokens: tuple[Token, ...] = ()
+    v: Literal[1]
+    tokens: tuple[Token, ...]
 
     def find(self, text: str) -> Token | None:
         """Return the token that a text is, expired or not; in a time that tells nothing of which it nearly is."""
@@ -73,7 +73,7 @@ def read_tokens(path: Path) -> TokenFile:
                 raise InputError("others may read or write the tokens", str(path), "file", f"chmod 600 {path}")
             content = file.read(_MAX_BYTES)
     except FileNotFoundError:
-        return TokenFile()
+        return TokenFile(v=1, tokens=())
     except OSError as error:
         raise InputError("the tokens can't be read", error.strerror or str(error), str(path), hint) from None
     try:
@@ -137,7 +137,7 @@ def _changing(path: Path) -> Iterator[list[Token]]:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             tokens = list(read_tokens(path).tokens)
             yield tokens
-            write_whole(path, TokenFile(tokens=tuple(tokens)).model_dump_json(indent=1).encode() + b"\n")
+            write_whole(path, TokenFile(v=1, tokens=tuple(tokens)).model_dump_json(indent=1).encode() + b"\n")
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError("the tokens can't be written", reason, str(path), "make the folder writable") from None

@@ -56,11 +56,6 @@ class Later:
         """Return whether the operator's settings want it, or anything else does."""
         return any(getattr(operator.settings, name) for name in self.settings) or bool(self.wanted())
 
-    def made(self) -> Feature:
-        """Return the feature."""
-        feature: Feature = resolve_name(self.place)(*self.more)
-        return feature
-
 
 class FeatureList:
     """Asks features, each only where it has something to say.
@@ -86,7 +81,7 @@ class FeatureList:
         before, operator = self._features, host.surface.operator
         wanted = [each for each in self._given if isinstance(each, Feature) or each.is_on(operator)]
         self._is_complete = True
-        self._take(each if isinstance(each, Feature) else each.made() for each in wanted)
+        self._take(each if isinstance(each, Feature) else resolve_name(each.place)(*each.more) for each in wanted)
         for each in self._features:
             if each not in before:
                 each.attach(host)

@@ -10,6 +10,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -116,12 +117,13 @@ class OidcVerifier(TokenVerifier):
             check_kind(signed.headers(), claims, self._client[0] if self._client else None)
             # Last, since it may cost the issuer a request: a token that could not be good never does.
             until = (await self._check_signature(signed)).fresh_until
-        scopes = scopes_of(claims)
+        given = claims.get("scope", claims.get("scp"))  # some issuers call them `scp`, and some write a list
+        scopes = given.split() if isinstance(given, str) else _texts(given)
         if not set(self.required_scopes) <= set(scopes):
             raise TokenRefused(refusals.MISSING_SCOPE)
         found = AccessToken(
             token=token,
-            client_id=next(iter([*_texts(claims.get("client_id")), *_texts(claims.get("azp"))]), ""),
+            client_id=next(iter(_texts(claims.get("client_id")) + _texts(claims.get("azp"))), ""),
             scopes=scopes,
             expires_at=None if claims.get("exp") is None else int(claims["exp"]),
             subject=claims["sub"],
@@ -234,22 +236,14 @@ def check_kind(header: Mapping[str, Any], claims: Claims, client_id: str | None)
         raise TokenRefused(refusals.ID_TOKEN)
 
 
-def scopes_of(claims: Claims) -> list[str]:
-    """Return the scopes of a token, which some issuers call `scp`, and some write as a list."""
-    given = claims["scope"] if "scope" in claims else claims.get("scp")
-    return given.split() if isinstance(given, str) else _texts(given)
-
-
 def _is_of(signed: jws.CompactSignature, keys: Keys) -> bool:
     """Whether a signature is of one of an issuer's keys that have the token's key id, or where either has none."""
     kid = signed.headers().get("kid")
     for key in keys.signing:
         if kid is None or key.kid is None or key.kid == kid:
-            try:
+            with suppress(JoseError, ValueError, TypeError, AttributeError):  # A key for something else.
                 if jws.validate_compact(signed, key, registry=_REGISTRY):
                     return True
-            except (JoseError, ValueError, TypeError, AttributeError):  # A key for something else.
-                continue
     return False
 
 
