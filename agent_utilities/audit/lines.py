@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,34 +28,45 @@ def cut(value: Any, room: list[int]) -> Any:
     return [cut(part, room) for part in value if room[0] >= 0] if isinstance(value, list) else value
 
 
-def outcome_of(result: Any, problem: str) -> tuple[dict[str, Any], str]:
-    """Return how a call ended, with the bytes of the texts and of the data in its result, and a text that says why.
+async def n_bytes_of(result: Any) -> int:
+    """Return the bytes of all names and values in a result, as the record tells and quotas count them.
 
-    Args:
-        result: as in the protocol, or a model of it; None where there is none.
-        problem: what was raised in place of one; blank where nothing was.
+    The event loop has its turn after every few thousand: in a thread they would hold the interpreter up as long.
     """
-    given = result if isinstance(result, dict) else result.model_dump(by_alias=True) if result is not None else {}
-    parts = [{**part, **(part.get("resource") or {})} for part in given.get("content") or ()]
-    texts = [part[key] for part in parts for key in ("text", "data", "blob") if isinstance(part.get(key), str)]
-    n_bytes = sum(len(text) if text.isascii() else len(text.encode(errors="replace")) for text in texts)
-    outcome = "error" if problem or given.get("isError") is True else "ok"
-    return {"outcome": outcome, "bytes": n_bytes}, (problem or "".join(texts[:1]))[:LONGEST]
+    n_bytes, n_parts, parts = 0, 0, [result]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, str):
+            n_bytes += len(part) if part.isascii() else len(part.encode(errors="replace"))
+        elif isinstance(part, dict):
+            parts += part
+            parts += part.values()
+        elif isinstance(part, list):
+            parts += part
+        else:
+            n_bytes += len(str(part))
+        n_parts += 1
+        if n_parts % 4096 == 0:
+            await asyncio.sleep(0)
+    return n_bytes
 
 
-def line(event: str, said: Mapping[str, Any], without_secrets: Callable[[str], str]) -> Mapping[str, Any]:
+def line(
+    event: str, said: Mapping[str, Any], without_secrets: Callable[[str], str], own: Mapping[str, str] | None = None
+) -> Mapping[str, Any]:
     """Return what a line says of an event; what is empty is left out.
 
     Args:
         event: what happened.
         said: of it; `path`, `reason`, `arguments`, and an unknown `tool`, as callers may have written them.
         without_secrets: returns a text without what looks like one.
+        own: what is said besides, and written as it stands.
     """
     fields = {"event": event, **said, "trace": f"{said['trace']:032x}" if said.get("trace") else None}
     for name in (*_WRITTEN_BY_CALLERS, *(["tool"] if said.get("verdict") in _NAMED_BY_CALLERS else [])):
         if name in fields:
             fields[name] = _redacted(fields[name], "", without_secrets)
-    return {name: value for name, value in fields.items() if value not in ("", None)}
+    return {name: value for name, value in (fields | dict(own or ())).items() if value not in ("", None)}
 
 
 def _redacted(value: Any, name: str, without_secrets: Callable[[str], str]) -> Any:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from cachetools import LRUCache
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from opentelemetry import trace
+from pydantic import BaseModel
 from starlette.requests import Request as HttpRequest
 from starlette.types import ASGIApp
 
-from agent_utilities.audit.lines import LONGEST, cut, line, outcome_of
+from agent_utilities.audit.lines import LONGEST, cut, line, n_bytes_of
 from agent_utilities.audit.log import AuditLog, Fields, RecordError
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.mcp.feature import BoundError, Refusal
@@ -67,26 +68,31 @@ class Record:
         if ctx.method != "tools/call":
             return await call_next(ctx)
         about: dict[str, Any] = {}
-        started_s, token, result, problem = time.perf_counter(), _about.set(about), None, ""
+        told: dict[str, Any] = {"outcome": "error", "bytes": 0}
+        started_s, token = time.perf_counter(), _about.set(about)
         try:
             result = await call_next(ctx)
+            given = result.model_dump(by_alias=True) if isinstance(result, BaseModel) else result or {}
+            told |= {"outcome": "error" if given.get("isError") else "ok", "bytes": await n_bytes_of(given)}
+            if not about:
+                told["reason"] = next((part.get("text") for part in given.get("content", ())), None)
             return result
         except BaseException as error:
-            problem = str(error) or type(error).__name__
+            told |= {"outcome": "error", "reason": str(error) or type(error).__name__}
             raise
         finally:
             _about.reset(token)
-            ms = round(1000 * (time.perf_counter() - started_s), 3)
-            self.ended(ctx, about, result, problem, ms)
+            self.ended(ctx, about, told | {"ms": round(1000 * (time.perf_counter() - started_s), 3)})
 
-    def ended(self, ctx: ServerRequestContext[Any, Any], about: Fields, result: Any, problem: str, ms: float) -> None:
-        """Record how a call ended: with its result, or with a problem."""
-        told, text = outcome_of(result, problem)
+    def ended(self, ctx: ServerRequestContext[Any, Any], about: Fields, told: dict[str, Any]) -> None:
+        """Record how a call ended."""
+        told["reason"] = (told.get("reason") or "")[:LONGEST]
         if not about:  # it came to no first line
-            refused = {"tool": str((ctx.params or {}).get("name"))[:LONGEST], "verdict": "refused", "reason": text}
-            self.note("refused", self._who(caller_of(ctx.request)) | refused | {"ms": ms})
+            del told["outcome"], told["bytes"]
+            refused = {"tool": str((ctx.params or {}).get("name"))[:LONGEST], "verdict": "refused"}
+            self.note("refused", {**self._who(caller_of(ctx.request)), **refused, **told})
         elif about["verdict"] == "permitted" or told["outcome"] == "ok":
-            self.note("result", {**about, **told, "reason": problem[:LONGEST], "ms": ms})
+            self.note("result", {**about, **told})
 
     async def began(self, request: Request, call: Call, decision: Decision, tied_to: str) -> None:
         """Record that a call is about to be served: of a tool that its caller may use, or of a name that they may not.
@@ -150,6 +156,6 @@ class Record:
             said["rule"] = None if grant is None else grant.rule
         return said
 
-    def note(self, event: str, said: Fields) -> None:
-        """Record an event."""
-        self.log.note(partial(line, event, said, without_secrets))
+    def note(self, event: str, said: Fields, **own: str) -> None:
+        """Record an event; what callers may have written stands in `said`, and texts of this server's own beside it."""
+        self.log.note(partial(line, event, said, without_secrets, own))

@@ -20,8 +20,8 @@ from anyio import CapacityLimiter, WouldBlock
 from cachetools import LRUCache
 from limits.aio.storage import MemoryStorage
 from pydantic import Field, ValidationError
-from pydantic_core import PydanticSerializationError, to_json
 
+from agent_utilities.audit.lines import n_bytes_of
 from agent_utilities.errors import AgentUtilitiesError, SettingsError
 from agent_utilities.mcp.events import Event, PolicyChanged, QuotaExceeded
 from agent_utilities.mcp.fastmcp_internals import tool_of_task
@@ -188,7 +188,7 @@ class Quotas(Feature):
 
     async def _count_bytes(self, bounded: Sequence[Bounded], result: Mapping[str, Any]) -> None:
         if counting := [one for one in bounded if one.quota.bytes_per_minute is not None]:
-            n_bytes = _n_bytes(result)
+            n_bytes = await n_bytes_of(result)
             for one in counting:
                 await self._counts(one).incr(_BYTES, _WINDOW_S, n_bytes)
 
@@ -284,10 +284,3 @@ class Quotas(Feature):
         if table != self._table:
             self._table = table
             self.host.notify(PolicyChanged("quotas", "quotas of the settings file were read again"))
-
-
-def _n_bytes(result: Mapping[str, Any]) -> int:
-    try:
-        return len(to_json(result, serialize_unknown=True))
-    except PydanticSerializationError:  # half of a surrogate pair
-        return len(json.dumps(result, default=str))

@@ -107,8 +107,13 @@ class TestCalls:
         assert said(after, "event", "tool", "verdict", "outcome") == ["result", "git_log", "permitted", "ok"]
         assert before["call"] == after["call"]
         assert len(before["revision"]) == len(after["revision"]) == 12
-        assert after["bytes"] == len("log xé".encode())
         assert after["ms"] > 0
+
+    async def test_tell_the_bytes_of_their_results_wherever_in_them(self, path: Path) -> None:
+        for text in ("", "é" * 10):  # which is in the content, and in the structured content
+            await called(server(path), "git_log", {"text": text})
+        short, long = (line["bytes"] for line in lines(path, "result"))
+        assert long - short == 2 * len(("é" * 10).encode())
 
     async def test_are_between_the_lines_of_start_and_end(self, path: Path) -> None:
         await called(server(path), "git_log")
