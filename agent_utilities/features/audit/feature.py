@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,6 +18,7 @@ from agent_utilities.audit.files import RecordFile
 from agent_utilities.audit.lines import LONGEST
 from agent_utilities.audit.log import AuditLog
 from agent_utilities.errors import SettingsError
+from agent_utilities.features.access.refusals import noted
 from agent_utilities.mcp.events import Event, LoggedIn, PolicyChanged
 from agent_utilities.mcp.fastmcp_internals import low_level_server
 from agent_utilities.mcp.feature import Feature
@@ -35,7 +35,9 @@ _DAY_S = 86_400
 _OF_TOKENS = (401, 403)
 """Told where a token came with the request: clients ask without one to learn where to log in."""
 _STATUSES = frozenset((400, *_OF_TOKENS, 421, 503))
-_WHY = re.compile(r'error_description="([^"]*)"')
+_MINUTE_S = 60
+_REFUSED_A_MINUTE = 300
+"""Lines for requests that are refused before it is known who asks; those beyond are counted in one."""
 
 
 class Audit(Feature):
@@ -48,7 +50,8 @@ class Audit(Feature):
         """Have the host record from its first request on; the file is made when the server starts."""
         super().attach(host)
         self._settings = host.surface.operator.settings
-        self._record = Record(host, self._new_log(), lambda app: RefusedRequests(app, self._record))
+        self._record = Record(host, self._new_log(), self._recording)
+        self._n_refused = 0
         host.record = self._record
         others = low_level_server(host).middleware
         others.insert(others.index(host.stopping), self._record)  # around all that may refuse a call
@@ -76,12 +79,10 @@ class Audit(Feature):
             if self._settings.audit_mode == "required":
                 hint = "name a file: OpenTelemetry does not tell whether a line was taken"
                 raise SettingsError("audit_mode=required beside OpenTelemetry", given, "audit_file", hint)
-            if type(get_logger_provider()).__module__.startswith(
-                "opentelemetry._logs"
-            ):  # the API's own, which drops all
-                raise SettingsError(
-                    "OpenTelemetry logs are not set up", given, "audit_file", "set a provider of its SDK"
-                )
+            # The API's own provider drops all.
+            if type(get_logger_provider()).__module__.startswith("opentelemetry._logs"):
+                hint = "set a provider of its SDK"
+                raise SettingsError("OpenTelemetry logs are not set up", given, "audit_file", hint)
         elif path.is_symlink() or (path.exists() and not path.is_file()):
             raise SettingsError("audit_file is no plain file", given, "audit_file", "name a file, or one to be made")
 
@@ -92,6 +93,7 @@ class Audit(Feature):
         try:
             await asyncio.Event().wait()
         finally:
+            self._end_minute()
             await log.close({"event": "closed"})
             self._record.log = self._new_log()
 
@@ -105,9 +107,8 @@ class Audit(Feature):
 
     def start_lines(self) -> Sequence[str]:
         """Return where calls are recorded."""
-        otherwise = (
-            "is refused" if self._settings.audit_mode == "required" else "is made, and its lines counted as lost"
-        )
+        is_required = self._settings.audit_mode == "required"
+        otherwise = "is refused" if is_required else "is made, and its lines counted as lost"
         return [f"calls are recorded in {self._record.log.file.path}; one that can't be {otherwise}"]
 
     def health(self) -> Mapping[str, Any]:
@@ -125,6 +126,48 @@ class Audit(Feature):
     def _count(self, state: str) -> int:
         return int(self._record.log.health()[f"n_{state}"])
 
+    # -- what is refused over HTTP before the SDK's server sees it ---------------------------------------------------
+
+    def _recording(self, app: ASGIApp) -> ASGIApp:
+        """Return an application around another, which records what that refuses by itself."""
+
+        async def recording(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                return await app(scope, receive, send)
+            reached, status = scope.setdefault(REACHED, []), 0
+
+            async def note(message: Message) -> None:
+                nonlocal status
+                if message["type"] == "http.response.start":
+                    status = message["status"]
+                elif status in _STATUSES and not reached:
+                    reached.append(True)
+                    if status not in _OF_TOKENS or "authorization" in Headers(scope=scope):
+                        self._note_refused(status, scope["path"], message.get("body", b""))
+                await send(message)
+
+            await app(scope, receive, note)
+
+        return recording
+
+    def _note_refused(self, status: int, path: str, body: bytes) -> None:
+        """Record a request that was refused: a stranger may send any number, so not each has a line of its own."""
+        if not self._n_refused:
+            asyncio.get_running_loop().call_later(_MINUTE_S, self._end_minute)
+        self._n_refused += 1
+        if self._n_refused > _REFUSED_A_MINUTE:
+            return
+        said = {"status": status, "path": path[:LONGEST]}
+        if status != 400 and (why := noted()) is not None:
+            self._record.note("refused", said, reason=why.text)
+        else:
+            self._record.note("refused", {**said, "reason": body.decode(errors="replace")[: 2 * LONGEST]})
+
+    def _end_minute(self) -> None:
+        if (n_more := self._n_refused - _REFUSED_A_MINUTE) > 0:
+            self._record.note("refused", {"n_more": n_more})
+        self._n_refused = 0
+
 
 class OpenTelemetryLogs(RecordFile):
     """OpenTelemetry's logs in the place of a file: the body of each record is a line, as a file would have it."""
@@ -138,30 +181,3 @@ class OpenTelemetryLogs(RecordFile):
         now_ns = time.time_ns()
         for text in data.decode().splitlines():
             self._logger.emit(LogRecord(timestamp=now_ns, severity_number=SeverityNumber.INFO, body=text))
-
-
-class RefusedRequests:
-    """ASGI middleware: records what is refused by middleware within it."""
-
-    def __init__(self, app: ASGIApp, record: Record) -> None:
-        self._app, self._record = app, record
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return await self._app(scope, receive, send)
-        reached, headers, status = scope.setdefault(REACHED, []), Headers(), 0
-
-        async def note(message: Message) -> None:
-            nonlocal headers, status
-            if message["type"] == "http.response.start":
-                headers, status = Headers(raw=message["headers"]), message["status"]
-            elif status in _STATUSES and not reached:
-                reached.append(True)
-                if status not in _OF_TOKENS or "authorization" in Headers(scope=scope):
-                    why = _WHY.search(headers.get("www-authenticate", ""))
-                    reason = why[1] if why else message.get("body", b"").decode(errors="replace")
-                    told = {"status": status, "path": scope["path"][:LONGEST], "reason": reason[: 2 * LONGEST]}
-                    self._record.note("refused", told)
-            await send(message)
-
-        await self._app(scope, receive, note)

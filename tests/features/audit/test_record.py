@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import subprocess
@@ -19,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.audit.files import all_files
 from agent_utilities.audit.log import AuditLog
+from agent_utilities.features.access.refusals import UNKNOWN
 from agent_utilities.mcp.feature import Feature, Refusal
 from agent_utilities.mcp.request import Call, Request
 from tests.audit.records import fill, of_file
@@ -292,7 +294,31 @@ class TestWho:
         assert said(line, "status", "path") == [401, "/mcp"]
         why = re.search('error_description="([^"]*)"', answer.headers["www-authenticate"])
         assert why is not None
-        assert why[1].startswith(line["reason"].split(".")[0])  # what reads like a secret's place is left out of it
+        assert line["reason"] == why[1] == UNKNOWN.text
+
+    async def test_with_refused_tokens_without_end_has_so_many_lines_and_one_that_counts_the_rest(
+        self, tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("agent_utilities.features.audit.feature._REFUSED_A_MINUTE", 3)
+        team = Team(tmp_path)
+        team.token("ann")
+        async with web_of_team(team, path) as web:
+            for _ in range(8):
+                await ask(web, "/mcp", authorization="Bearer au_" + "x" * 43)
+        assert [said(line, "status", "n_more") for line in lines(path, "refused")] == [[401, None]] * 3 + [[None, 5]]
+
+    async def test_with_refused_tokens_has_lines_again_after_a_minute(
+        self, tmp_path: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("agent_utilities.features.audit.feature._REFUSED_A_MINUTE", 1)
+        monkeypatch.setattr("agent_utilities.features.audit.feature._MINUTE_S", 0.0)
+        team = Team(tmp_path)
+        team.token("ann")
+        async with web_of_team(team, path) as web:
+            for _ in range(3):
+                await ask(web, "/mcp", authorization="Bearer au_" + "x" * 43)
+                await asyncio.sleep(0.01)
+        assert [said(line, "status", "n_more") for line in lines(path, "refused")] == [[401, None]] * 3
 
     async def test_is_never_told_by_a_token(self, tmp_path: Path, path: Path) -> None:
         team = Team(tmp_path)
