@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -62,11 +63,11 @@ class AuditLog:
         self.problem = ""
         """Why nothing can be written just now, if so."""
         self.n_written = 0
+        self.n_lost = self._n_told_lost = 0
+        """Lines that were noted and never will be written; of which the record says so itself."""
         self._queue: deque[_Waiting] = deque()
         self._pending: deque[_Waiting] = deque()
         """What was taken from the queue: for the thread alone."""
-        self._n_done = self._n_told_lost = 0
-        self._n_noted = self._n_dropped = self._n_left = 0
         self._busy_since_s: float | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sleep, self._ended = threading.Lock(), asyncio.Event()
@@ -84,12 +85,11 @@ class AuditLog:
             fields: makes what it says, in the thread.
             waits: to be told once it is written.
         """
-        if self._n_noted - self._n_done >= self.most_lines or self._is_ending:
-            if self._n_dropped == self._n_told_lost:
+        if self.n_waiting >= self.most_lines or self._is_ending:
+            if self.n_lost == self._n_told_lost:
                 logger.error("the audit record has ended, or is not written fast enough: lines are lost from now on")
-            self._n_dropped += 1
+            self.n_lost += 1
             return False
-        self._n_noted += 1
         self._queue.append((time.time(), fields, waits))
         if waits is not None:
             self._wake()
@@ -108,32 +108,24 @@ class AuditLog:
         waits = loop.create_future()
         if not self.note(fields, waits):
             raise RecordError("it has ended, or too many lines wait to be written")
-        limit = loop.call_later(self.limit_s, self._is_late, waits)
+        limit = loop.call_later(self.limit_s, _tell, [waits], f"the disk has not answered for {self.limit_s:g} s")
         try:
             await waits
         finally:
             limit.cancel()
 
-    def _is_late(self, waits: asyncio.Future[None]) -> None:
-        _tell([waits], RecordError(f"the disk has not answered for {self.limit_s:g} s"))
-
     @property
     def n_waiting(self) -> int:
         """How many lines are yet to be written."""
-        return self._n_noted - self._n_done - self._n_left
-
-    @property
-    def n_lost(self) -> int:
-        """How many lines were noted and never will be written."""
-        return self._n_dropped + self._n_left
+        return len(self._queue) + len(self._pending)
 
     def health(self) -> dict[str, str | int]:
         """Return the state for `/ready`: `writing`, `failing` with its cause, or `hanging`."""
-        since_s, problem = self._busy_since_s, self.problem
+        since_s, cause = self._busy_since_s, self.problem
         hangs = since_s is not None and time.monotonic() - since_s > _HANGS_S
-        state = "hanging" if hangs else "failing" if problem else "writing"
+        state = "hanging" if hangs else "failing" if cause else "writing"
         counts = {"n_written": self.n_written, "n_waiting": self.n_waiting, "n_lost": self.n_lost}
-        return {"state": state, "cause": problem, **counts}
+        return {"state": state, "cause": cause, **counts}
 
     def start(self) -> None:
         """Write what is noted, from now on; for the event loop that it is noted on."""
@@ -142,19 +134,12 @@ class AuditLog:
         threading.Thread(target=self._run, name="audit", daemon=True).start()
 
     async def close(self, closing: Fields) -> None:
-        """Write what is left, as the last line what is said of the end, and stop; within a bound.
-
-        Args:
-            closing: what the last line says.
-        """
-        self._n_noted += 1
+        """Write what is left, as the last line what is said of the end, and stop; within a bound."""
         self._queue.append((time.time(), lambda: closing, None))
         self._is_ending = True
         self._wake()
-        if not await is_set(self._ended, within_s=self.end_s) or self._n_left:
-            logger.error(
-                "the audit record ends without %d lines: %s", self._n_noted - self._n_done, self.problem or "hanging"
-            )
+        if not await is_set(self._ended, within_s=self.end_s) or self.n_waiting:
+            logger.error("the audit record ends without %d lines: %s", self.n_waiting, self.problem or "hanging")
 
     def _wake(self) -> None:
         if self._sleep.locked():  # else it was woken before, and has not slept since
@@ -165,31 +150,25 @@ class AuditLog:
     def _run(self) -> None:
         is_last = False
         while not is_last:
-            is_last = self._gather()
+            self._sleep.acquire(timeout=self.pause_s if self._pending else -1)
+            self._is_due, is_last = False, self._is_ending
+            while self._queue:
+                self._pending.append(self._queue.popleft())
             while self._pending and self._write():
                 pass
-        self._n_left = len(self._pending)
         self.file.close()
         self._on_loop(self._ended.set)
-
-    def _gather(self) -> bool:
-        """Take what was noted, once it is time, and say whether nothing comes after it."""
-        self._sleep.acquire(timeout=self.pause_s if self._pending else -1)
-        self._is_due, is_last = False, self._is_ending
-        while self._queue:
-            self._pending.append(self._queue.popleft())
-        return is_last
 
     def _write(self) -> bool:
         """Write the next lines; return whether they were written."""
         batch = list(islice(self._pending, 1 if self.problem else _AT_ONCE))
-        head, lines, n_dropped = self.head, [], self._n_dropped
+        head, lines, n_lost = self.head, [], self.n_lost
         for at_s, fields, waits in batch:
             if waits is None or not waits.done():  # else nobody goes on with what it tells of
                 line, head = write_line(head, at_s, _made(fields))
                 lines.append(line)
-        if n_lost := n_dropped - self._n_told_lost:
-            line, head = write_line(head, time.time(), {"event": "lost", "n_lines": n_lost})
+        if n_lost > self._n_told_lost:
+            line, head = write_line(head, time.time(), {"event": "lost", "n_lines": n_lost - self._n_told_lost})
             lines.append(line)
         self._busy_since_s = time.monotonic()
         try:
@@ -200,31 +179,29 @@ class AuditLog:
         finally:
             self._busy_since_s = None
         if self.problem:
-            logger.warning("the audit record is written again; %d lines were lost", self.n_lost)
-        self.head, self.problem, self._n_told_lost = head, "", n_dropped
+            logger.warning("the audit record is written again; %d lines were lost", n_lost)
+        self.head, self.problem, self._n_told_lost = head, "", n_lost
         self.n_written += len(lines)
-        self._done(batch, None)
+        self._answer(batch)
         for _ in batch:
             self._pending.popleft()
         return True
 
     def _fail(self, error: Exception) -> None:
         """Take note that nothing can be written, and tell those who wait; what nobody waits for is tried again."""
-        cause = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        cause = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
         if not self.problem:
             logger.error("the audit record can't be written to %s: %s", self.file.path, cause)
         self.problem = cause
-        waited_for = [each for each in self._pending if each[2] is not None]
-        self._pending = deque(each for each in self._pending if each[2] is None)
-        self._done(waited_for, RecordError(cause))
+        lines, self._pending = self._pending, deque(each for each in self._pending if each[2] is None)
+        self._answer(lines, cause)
 
-    def _done(self, lines: Iterable[_Waiting], error: RecordError | None) -> None:
-        lines = list(lines)
-        self._n_done += len(lines)
+    def _answer(self, lines: Iterable[_Waiting], problem: str = "") -> None:
+        """Tell those who wait for lines that these were written, or why not."""
         if waiting := [waits for _, _, waits in lines if waits is not None]:
-            self._on_loop(lambda: _tell(waiting, error))
+            self._on_loop(partial(_tell, waiting, problem))
 
-    def _on_loop(self, call: Callable[[], None]) -> None:
+    def _on_loop(self, call: Callable[[], object]) -> None:
         if self._loop is not None:
             with suppress(RuntimeError):  # it is closed: nobody waits any more
                 self._loop.call_soon_threadsafe(call)
@@ -238,7 +215,7 @@ def _made(fields: Callable[[], Fields]) -> Fields:
         return {"event": "unreadable", "reason": type(error).__name__}
 
 
-def _tell(waiting: Iterable[asyncio.Future[None]], error: RecordError | None) -> None:
+def _tell(waiting: Iterable[asyncio.Future[None]], problem: str) -> None:
     for each in waiting:
         if not each.done():
-            each.set_exception(error) if error is not None else each.set_result(None)
+            each.set_exception(RecordError(problem)) if problem else each.set_result(None)
