@@ -1,4 +1,4 @@
-"""Chains of lines: each line is numbered, and bears its own hash and that of the one before it.
+"""Chains of lines, each numbered and with its own hash and that of the one before; and what they tell of tampering.
 
 Each process begins a chain under an id drawn at random, so that several may write to one file. Whoever can write the
 file can write a chain anew; only a `Head` that was kept elsewhere shows that.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
+from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
@@ -95,7 +96,105 @@ def read_line(text: bytes) -> Line | None:
     return Line(head, before.decode(), at.decode(errors="replace"), sha256(said).hexdigest() == head.hash)
 
 
-def start_of(text: bytes) -> tuple[str, int] | None:
-    """Return the chain and number that a piece of a line begins with; None where it has not come so far."""
-    found = _START.match(text)
-    return None if found is None else (found[1].decode(), int(found[2]))
+@dataclass(slots=True)
+class Chain:
+    """What was found of one chain.
+
+    Args:
+        n_lines: that stand in the record.
+        head: of the last of them.
+        has_ended: whether its process said that it ended.
+        next: the number of the line that should come next.
+    """
+
+    n_lines: int = 0
+    head: Head | None = None
+    has_ended: bool = False
+    next: int = 0
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found in a record.
+
+    Args:
+        chains: by their ids, in the order in which they begin.
+        tampering: what shows that lines were changed, moved, put in or taken out, each with where.
+        torn: lines in pieces, as a kill or a full disk leaves them, each with where.
+    """
+
+    chains: dict[str, Chain] = field(default_factory=dict)
+    tampering: list[str] = field(default_factory=list)
+    torn: list[str] = field(default_factory=list)
+
+
+def verify(files: Sequence[Path], heads: Iterable[Head] = ()) -> Report:
+    """Return what is found in all files of a record.
+
+    Found is a line that was changed, moved, put in or taken out; with a chain's head also that its end was cut off, or
+    that it was written anew: without one nobody can tell.
+
+    Args:
+        files: the oldest first.
+        heads: as they were kept elsewhere, of any chains; a chain may have several.
+
+    Raises:
+        OSError: a file can't be read.
+    """
+    report, kept = Report(), {(head.chain, head.number): head for head in heads}
+    for path in files:
+        with path.open("rb") as file:
+            for number, text in enumerate(file, 1):
+                text = text.rstrip(b"\n")
+                if (line := read_line(text)) is None:
+                    _take_no_line(report, text, f"{path}:{number}")
+                    continue
+                chain = report.chains.setdefault(line.head.chain, Chain())
+                given = kept.get((line.head.chain, line.head.number), line.head)
+                report.tampering += [
+                    f"{path}:{number}: chain {given.chain}: {what}" for what in _add(chain, line, given)
+                ]
+                chain.has_ended = b'"event":"closed"' in text
+    for name, number in kept:
+        chain = report.chains.get(name, Chain())
+        if number >= chain.next:
+            what = f"{_are(chain.next, number)} cut off" if chain.next else "all of it is taken out"
+            report.tampering.append(f"chain {name}: {what}, as its head shows, or it was written anew")
+    return report
+
+
+def _add(chain: Chain, line: Line, given: Head) -> Iterator[str]:
+    """Add a line to its chain, and yield what is wrong with it, by itself and beside the head that was kept of it."""
+    number = line.head.number
+    chain.n_lines += 1
+    if not line.is_whole:
+        yield f"line {number} was changed"
+    if given != line.head:
+        yield f"line {number} is not that of its head: it, or what is before it, was written anew"
+    if number < chain.next:
+        yield f"line {number} was moved here, or put in"
+        return
+    if number > chain.next:
+        yield f"{_are(chain.next, number - 1)} missing"
+    elif chain.head is not None and chain.head.number == number - 1 and chain.head.hash != line.before:
+        yield f"line {number} does not follow from line {number - 1}: that was changed, and its hash made anew"
+    chain.head, chain.next = line.head, number + 1
+
+
+def _take_no_line(report: Report, text: bytes, where: str) -> None:
+    """Take what is only a piece of a line, or of somebody else's making."""
+    start = _START.match(text)
+    chain_id, number = ("", -1) if start is None else (start[1].decode(), int(start[2]))
+    what = f"chain {chain_id}: line {number}" if chain_id else "a line"
+    is_piece = text.startswith(b'{"chain":"'[: len(text)]) and not text.endswith(b'"}')
+    if is_piece or not text.strip(b"\0"):
+        if text:  # a blank line is what ends a piece of which nothing is left
+            report.torn.append(f"{where}: {what} is in pieces, as a kill or a full disk leaves it")
+        return
+    report.tampering.append(f"{where}: {what} was changed, or put in")
+    if chain_id and number == (chain := report.chains.setdefault(chain_id, Chain())).next:
+        chain.next += 1  # it is there, whatever it says
+
+
+def _are(first: int, last: int) -> str:
+    return f"line {first} is" if first == last else f"lines {first} to {last} are"

@@ -7,16 +7,13 @@ from typing import Annotated
 
 import typer
 
-from agent_utilities.audit.chain import Head
+from agent_utilities.audit.chain import Head, Report
+from agent_utilities.audit.chain import verify as verify_files
 from agent_utilities.audit.files import all_files
-from agent_utilities.audit.verify import Chain, Report
-from agent_utilities.audit.verify import verify as verify_files
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.terminal import counted, plain, terminal
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Say whether a record of calls was tampered with.")
-
-_MOST_SHOWN = 50
 
 
 @app.command("head")
@@ -42,33 +39,23 @@ def verify(file: Path, head: Annotated[list[str] | None, typer.Option(metavar="H
     """
     heads = [Head.read(text, "option --head") for text in head or ()]
     report, console, known = _read(file, heads), terminal(), {each.chain for each in heads}
+    unknown = "no head given, so whether it was cut or written anew can't be told"
     for name, chain in report.chains.items():
-        console.print(plain(f"chain {name}: {_told(chain, is_known=name in known)}"), soft_wrap=True)
+        end = "ended" if chain.has_ended else "is still written, was killed, or is cut"
+        beside = "compared with its head" if name in known else unknown
+        console.print(plain(f"chain {name}: {counted(chain.n_lines, 'line')}, {end}; {beside}"), soft_wrap=True)
     for texts, style in ((report.torn, "yellow"), (report.tampering, "red")):
-        for text in texts[:_MOST_SHOWN]:
+        for text in texts:
             console.print(f"[{style}]{plain(text)}[/]", soft_wrap=True)
-        if len(texts) > _MOST_SHOWN:
-            console.print(f"… and {len(texts) - _MOST_SHOWN:,} more")
     n_lines = counted(sum(chain.n_lines for chain in report.chains.values()), "line")
     found = f"[red]{counted(len(report.tampering), 'sign')} of tampering[/]" if report.tampering else "no tampering"
     console.print(f"{n_lines} in {counted(len(report.chains), 'chain')}: {found}")
     return min(1, len(report.tampering))
 
 
-def _told(chain: Chain, *, is_known: bool) -> str:
-    end = "ended" if chain.has_ended else "is still written, was killed, or is cut"
-    beside = (
-        "compared with its head" if is_known else "no head given, so whether it was cut or written anew can't be told"
-    )
-    return f"{counted(chain.n_lines, 'line')}, {end}; {beside}"
-
-
 def _read(file: Path, heads: list[Head]) -> Report:
-    files = all_files(file)
-    if not files:
-        raise InputError("no such file", str(file), "argument FILE", "name the file that `[audit] file` names")
     try:
-        report = verify_files(files, heads)
+        report = verify_files(all_files(file), heads)
     except OSError as error:
         raise InputError("can't be read", error.strerror or str(error), f"file {error.filename}", "mend it") from None
     if not report.chains:

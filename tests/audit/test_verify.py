@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.audit.chain import Head, read_line, write_line
-from agent_utilities.audit.verify import Report
+from agent_utilities.audit.chain import Head, Report, read_line, write_line
 from agent_utilities.errors import InputError
 from tests.audit.records import chain_text, of_file
 
@@ -55,7 +54,7 @@ class TestByItself:
         lines, heads = chain_text(N)
         lines[at] = lines[at].replace(b'"call"', b'"cell"')
         put(path, lines)
-        assert about(of_file(path), heads[0].chain) == ["was changed"]
+        assert about(of_file(path), heads[0].chain) == [f"line {at} was changed"]
 
     def test_any_byte_of_a_line_counts(self, path: Path) -> None:
         lines, _ = chain_text(3)
@@ -69,7 +68,7 @@ class TestByItself:
     def test_a_changed_line_whose_hash_was_made_anew_is_found_by_the_next(self, path: Path) -> None:
         lines, heads = chain_text(N)
         put(path, [*lines[:7], anew(lines, 7, b"", b"")[7], *lines[8:]])
-        expected = ["does not follow from line 7: that was changed, and its hash made anew"]
+        expected = ["line 8 does not follow from line 7: that was changed, and its hash made anew"]
         assert about(of_file(path), heads[0].chain) == expected
 
     def test_a_line_that_was_taken_out_is_found(self, path: Path) -> None:
@@ -85,12 +84,12 @@ class TestByItself:
     def test_a_moved_line_is_found(self, path: Path) -> None:
         lines, heads = chain_text(N)
         put(path, [*lines[:7], *lines[8:12], lines[7], *lines[12:]])
-        assert about(of_file(path), heads[0].chain) == ["was moved here from before line 12"]
+        assert about(of_file(path), heads[0].chain) == ["line 7 is missing", "line 7 was moved here, or put in"]
 
     def test_a_line_that_is_there_twice_is_found(self, path: Path) -> None:
         lines, heads = chain_text(N)
         put(path, [*lines[:7], lines[3], *lines[7:]])
-        assert about(of_file(path), heads[0].chain) == ["was put in: it is there twice"]
+        assert about(of_file(path), heads[0].chain) == ["line 3 was moved here, or put in"]
 
     def test_what_is_no_line_is_found(self, path: Path) -> None:
         lines, _ = chain_text(N)
@@ -131,7 +130,7 @@ class TestWithAHead:
     def test_a_last_line_that_was_changed_and_hashed_anew_is_found(self, path: Path) -> None:
         lines, heads = chain_text(N)
         put(path, anew(lines, N - 1, b"", b""))
-        expected = ["is not that of its head: it, or what is before it, was written anew"]
+        expected = [f"line {N - 1} is not that of its head: it, or what is before it, was written anew"]
         assert about(of_file(path, heads[-1]), heads[0].chain) == expected
 
     def test_a_chain_that_was_written_anew_is_found(self, path: Path) -> None:
@@ -168,7 +167,7 @@ class TestPieces:
     def test_a_piece_is_named_by_its_chain(self, path: Path) -> None:
         lines, heads = chain_text(N)
         put(path, [*lines[:15], lines[15][:90]])
-        what = f"line 15 of chain {heads[0].chain} is in pieces, as a kill or a full disk leaves it"
+        what = f"chain {heads[0].chain}: line 15 is in pieces, as a kill or a full disk leaves it"
         assert of_file(path).torn == [f"{path}:16: {what}"]
 
     def test_a_head_shows_that_the_piece_was_once_whole(self, path: Path) -> None:
