@@ -10,11 +10,12 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -22,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities import create_mcp_server
+from agent_utilities.audit.lines import n_bytes_of
 from agent_utilities.mcp.record import Record
 from benchmarks.measure import quantile
 
@@ -56,14 +58,13 @@ class Stopwatch:
         """Take the time of each record's work while the block runs."""
         began, ended = Record.began, Record.ended
 
-        async def timed_began(record: Record, *given: Any) -> None:
-            coroutine = began(record, *given)
+        async def stepped(coroutine: Coroutine[Any, Any, Any]) -> Any:
             while True:
                 started_s = time.thread_time()
                 try:
                     waits = coroutine.send(None)
-                except StopIteration:
-                    return
+                except StopIteration as stopped:
+                    return stopped.value
                 finally:
                     self.spent_s += time.thread_time() - started_s
                 await _Awaited(waits)
@@ -73,11 +74,12 @@ class Stopwatch:
             ended(record, *given)
             self.spent_s += time.thread_time() - started_s
 
-        Record.began, Record.ended = timed_began, timed_ended  # type: ignore[method-assign, assignment]
-        try:
+        with (
+            patch.object(Record, "began", lambda *given: stepped(began(*given))),
+            patch.object(Record, "ended", timed_ended),
+            patch("agent_utilities.mcp.record.n_bytes_of", lambda result: stepped(n_bytes_of(result))),
+        ):
             yield
-        finally:
-            Record.began, Record.ended = began, ended  # type: ignore[method-assign]
 
 
 async def measure(path: str, mode: str, n_calls: int, arguments: str = "") -> Taken:

@@ -1,12 +1,10 @@
-"""The record of calls, written by the host around each, so that no feature can leave one out; imported where it is on.
-
-A call has a line before it and one after it; one that is refused, wherever that happens, has one line.
-"""
+"""The record of calls, written by the host around each, so that no feature can leave one out; imported where on."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from itertools import count
@@ -21,7 +19,6 @@ from starlette.types import ASGIApp
 
 from agent_utilities.audit.lines import LONGEST, cut, line, n_bytes_of
 from agent_utilities.audit.log import AuditLog, Fields, RecordError
-from agent_utilities.catalog.model import Catalog
 from agent_utilities.mcp.feature import BoundError, Refusal
 from agent_utilities.mcp.request import Call, Request
 from agent_utilities.mcp.sessions import Caller, caller_of
@@ -41,7 +38,7 @@ _about: ContextVar[dict[str, Any] | None] = ContextVar("agent_utilities_recorded
 
 
 class Record:
-    """Middleware of the SDK's server, outermost: records what is called, and what is refused.
+    """Middleware of the SDK's server, outermost: each call has a line before and one after it, a refused one has one.
 
     Args:
         host: the server, whose settings say how.
@@ -56,8 +53,7 @@ class Record:
         self._arguments = frozenset(fold(name) for name in settings.audit_arguments.replace(",", " ").split())
         self._numbers = count(1)
         self._seen: LRUCache[Caller, None] = LRUCache(20_000)
-        self._catalog: Catalog | None = None
-        self._upstreams: dict[str, str] = {}
+        self._upstreams: LRUCache[tuple[str, str], str] = LRUCache(20_000)
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if isinstance(ctx.request, HttpRequest):
@@ -68,31 +64,31 @@ class Record:
         if ctx.method != "tools/call":
             return await call_next(ctx)
         about: dict[str, Any] = {}
-        told: dict[str, Any] = {"outcome": "error", "bytes": 0}
+        told, problem = {"outcome": "error", "bytes": 0}, ""
         started_s, token = time.perf_counter(), _about.set(about)
         try:
             result = await call_next(ctx)
             given = result.model_dump(by_alias=True) if isinstance(result, BaseModel) else result or {}
-            told |= {"outcome": "error" if given.get("isError") else "ok", "bytes": await n_bytes_of(given)}
+            told = {"outcome": "error" if given.get("isError") else "ok", "bytes": await n_bytes_of(given)}
             if not about:
-                told["reason"] = next((part.get("text") for part in given.get("content", ())), None)
+                problem = next((part.get("text", "") for part in given.get("content", ())), "")
             return result
         except BaseException as error:
-            told |= {"outcome": "error", "reason": str(error) or type(error).__name__}
+            problem = str(error) or type(error).__name__
+            told["outcome"] = "error"
             raise
         finally:
             _about.reset(token)
-            self.ended(ctx, about, told | {"ms": round(1000 * (time.perf_counter() - started_s), 3)})
+            ms = round(1000 * (time.perf_counter() - started_s), 3)
+            self.ended(ctx, about, told, {"reason": problem[:LONGEST], "ms": ms})
 
-    def ended(self, ctx: ServerRequestContext[Any, Any], about: Fields, told: dict[str, Any]) -> None:
-        """Record how a call ended."""
-        told["reason"] = (told.get("reason") or "")[:LONGEST]
-        if not about:  # it came to no first line
-            del told["outcome"], told["bytes"]
-            refused = {"tool": str((ctx.params or {}).get("name"))[:LONGEST], "verdict": "refused"}
-            self.note("refused", {**self._who(caller_of(ctx.request)), **refused, **told})
+    def ended(self, ctx: ServerRequestContext[Any, Any], about: Fields, told: Fields, said: Fields) -> None:
+        """Record how a call ended; one that came to no first line was refused."""
+        if not about:
+            tool = {"tool": str((ctx.params or {}).get("name"))[:LONGEST], "verdict": "refused"}
+            self.note("refused", {**self._who(caller_of(ctx.request)), **tool, **said})
         elif about["verdict"] == "permitted" or told["outcome"] == "ok":
-            self.note("result", {**about, **told})
+            self.note("result", {**about, **told, **said})
 
     async def began(self, request: Request, call: Call, decision: Decision, tied_to: str) -> None:
         """Record that a call is about to be served: of a tool that its caller may use, or of a name that they may not.
@@ -102,39 +98,27 @@ class Record:
         """
         if (about := _about.get()) is None:
             return
-        said = self._who(request.caller)
-        said["revision"] = tied_to
-        if call.name in decision.permitted_names:
-            said |= {"tool": call.name, "verdict": "permitted", "upstream": self._upstream_of(call.name, decision)}
-        else:
-            said |= await self._refusal(call.name, request, decision)
-        asked = said
-        if self._arguments and fits(fold(call.name), self._arguments):
-            asked = {**said, "arguments": cut(call.arguments, [8 * LONGEST])}
+        said = {**self._who(request.caller), "revision": tied_to, **await self._verdict(call.name, request, decision)}
+        is_told = self._arguments and fits(fold(call.name), self._arguments)
+        asked = {**said, "arguments": cut(call.arguments, [8 * LONGEST])} if is_told else said
         fields = partial(line, "call" if said["verdict"] == "permitted" else "refused", asked, without_secrets)
-        if not self._is_required:
-            self.log.note(fields)
-        else:
-            try:
-                await self.log.written(fields)
-            except RecordError as error:
-                raise Refusal(f"not called: it can't be written to the audit record: {error}; try later") from None
+        try:
+            await self.log.written(fields) if self._is_required else self.log.note(fields)
+        except RecordError as error:
+            raise Refusal(f"not called: it can't be written to the audit record: {error}; try later") from None
         about |= said
 
-    def _upstream_of(self, name: str, decision: Decision) -> str:
-        """Return the upstream of a permitted tool; empty for the server's own."""
+    async def _verdict(self, name: str, request: Request, decision: Decision) -> dict[str, Any]:
+        """Return what is said of a name; denied and unknown ones take the same work (law L1)."""
         catalog = decision.catalog
-        if catalog is not self._catalog:
-            self._catalog, self._upstreams = catalog, {}
-        if name not in self._upstreams:
-            components = self._host.surface.components_of("tool", catalog)
-            component = components[catalog.places_by_own_name[name][-1]] if components else None
-            self._upstreams[name] = "" if component is None else self._host.origin_of(component).server.name
-        return self._upstreams[name]
-
-    async def _refusal(self, name: str, request: Request, decision: Decision) -> dict[str, Any]:
-        """Return what is said of a name that bounds do not permit: denied and unknown take the same work (law L1)."""
-        places = decision.catalog.places_by_own_name.get(name, ())
+        if name in decision.permitted_names:
+            if (upstream := self._upstreams.get((catalog.digest, name))) is None:
+                components = self._host.surface.components_of("tool", catalog)
+                component = components[catalog.places_by_own_name[name][-1]] if components else None
+                upstream = "" if component is None else self._host.origin_of(component).server.name
+                self._upstreams[catalog.digest, name] = upstream
+            return {"tool": name, "verdict": "permitted", "upstream": upstream}
+        places = catalog.places_by_own_name.get(name, ())
         if await self._host.features.tool(name, request) is not None:
             return {"tool": name, "verdict": "permitted"}
         if not places:
@@ -149,11 +133,9 @@ class Record:
         said: dict[str, Any] = {"call": next(self._numbers), "trace": span.get_span_context().trace_id}
         if caller is not None:
             said |= {"issuer": caller.issuer, "subject": caller.subject, "client": caller.client}
-            try:
+            with suppress(BoundError):
                 grant = self._host.callers.grant_of(caller)
-            except BoundError:
-                grant = None
-            said["rule"] = None if grant is None else grant.rule
+                said["rule"] = None if grant is None else grant.rule
         return said
 
     def note(self, event: str, said: Fields, **own: str) -> None:
