@@ -12,9 +12,6 @@ LONGEST = 500
 """Characters of a text that are recorded; of all arguments of a call it is eight times as many."""
 _LEFT_OUT = "…"
 """Stands for what was too long, or looked like a secret."""
-_WRITTEN_BY_CALLERS = ("path", "reason", "arguments")
-_NAMED_BY_CALLERS = ("unknown", "refused")
-"""Verdicts on what may be no tool's name."""
 _WORD_ENDS = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -52,21 +49,22 @@ async def n_bytes_of(result: Any) -> int:
 
 
 def line(
-    event: str, said: Mapping[str, Any], without_secrets: Callable[[str], str], own: Mapping[str, str] | None = None
+    event: str, said: Mapping[str, Any], own: Mapping[str, str], without_secrets: Callable[[str], str]
 ) -> Mapping[str, Any]:
     """Return what a line says of an event; what is empty is left out.
 
     Args:
         event: what happened.
         said: of it; `path`, `reason`, `arguments`, and an unknown `tool`, as callers may have written them.
-        without_secrets: returns a text without what looks like one.
         own: what is said besides, and written as it stands.
+        without_secrets: returns a text without what looks like one.
     """
     fields = {"event": event, **said, "trace": f"{said['trace']:032x}" if said.get("trace") else None}
-    for name in (*_WRITTEN_BY_CALLERS, *(["tool"] if said.get("verdict") in _NAMED_BY_CALLERS else [])):
+    may_be_no_tool = said.get("verdict") in ("unknown", "refused")
+    for name in ("path", "reason", "arguments", *(["tool"] if may_be_no_tool else [])):
         if name in fields:
             fields[name] = _redacted(fields[name], "", without_secrets)
-    return {name: value for name, value in (fields | dict(own or ())).items() if value not in ("", None)}
+    return {name: value for name, value in {**fields, **own}.items() if value not in ("", None)}
 
 
 def _redacted(value: Any, name: str, without_secrets: Callable[[str], str]) -> Any:

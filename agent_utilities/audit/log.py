@@ -29,8 +29,6 @@ _Waiting = tuple[float, Callable[[], Fields], "asyncio.Future[None] | None"]
 
 _AT_ONCE = 50
 """The most lines that are made in one go: the event loop has its turn while they are written."""
-_HANGS_S = 5.0
-"""Seconds after which a disk that does not answer is told."""
 
 
 class RecordError(AgentUtilitiesError, OSError):
@@ -52,7 +50,7 @@ class AuditLog:
     most_lines = 10_000
     """Lines that may wait to be written; what comes after them is lost, counted, and told in the record."""
     limit_s = 5.0
-    """Seconds that anybody waits for a line, before it counts as one that can't be written."""
+    """Seconds that anybody waits for a line, and after which a disk that does not answer is told."""
     end_s = 2.0
     """Seconds that a stop waits for what is not yet written."""
 
@@ -122,7 +120,7 @@ class AuditLog:
     def health(self) -> dict[str, str | int]:
         """Return the state for `/ready`: `writing`, `failing` with its cause, or `hanging`."""
         since_s, cause = self._busy_since_s, self.problem
-        hangs = since_s is not None and time.monotonic() - since_s > _HANGS_S
+        hangs = since_s is not None and time.monotonic() - since_s > self.limit_s
         state = "hanging" if hangs else "failing" if cause else "writing"
         counts = {"n_written": self.n_written, "n_waiting": self.n_waiting, "n_lost": self.n_lost}
         return {"state": state, "cause": cause, **counts}
@@ -134,7 +132,7 @@ class AuditLog:
         threading.Thread(target=self._run, name="audit", daemon=True).start()
 
     async def close(self, closing: Fields) -> None:
-        """Write what is left, as the last line what is said of the end, and stop; within a bound."""
+        """Write what is left, then the closing line, and stop; within a bound."""
         self._queue.append((time.time(), lambda: closing, None))
         self._is_ending = True
         self._wake()

@@ -101,7 +101,7 @@ class Record:
         said = {**self._who(request.caller), "revision": tied_to, **await self._verdict(call.name, request, decision)}
         is_told = self._arguments and fits(fold(call.name), self._arguments)
         asked = {**said, "arguments": cut(call.arguments, [8 * LONGEST])} if is_told else said
-        fields = partial(line, "call" if said["verdict"] == "permitted" else "refused", asked, without_secrets)
+        fields = partial(line, "call" if said["verdict"] == "permitted" else "refused", asked, {}, without_secrets)
         try:
             await self.log.written(fields) if self._is_required else self.log.note(fields)
         except RecordError as error:
@@ -140,4 +140,4 @@ class Record:
 
     def note(self, event: str, said: Fields, **own: str) -> None:
         """Record an event; what callers may have written stands in `said`, and texts of this server's own beside it."""
-        self.log.note(partial(line, event, said, without_secrets, own))
+        self.log.note(partial(line, event, said, own, without_secrets))

@@ -50,6 +50,7 @@ class Audit(Feature):
         """Have the host record from its first request on; the file is made when the server starts."""
         super().attach(host)
         self._settings = host.surface.operator.settings
+        self._is_telemetry = self._settings.audit_file == TELEMETRY
         self._record = Record(host, self._new_log(), self._recording)
         self._n_refused = 0
         host.record = self._record
@@ -63,10 +64,6 @@ class Audit(Feature):
         file = OpenTelemetryLogs() if self._is_telemetry else RecordFile(path, size, age_s)
         opening = {"event": "opened", "server": self.host.name, "pid": os.getpid(), "mode": given.audit_mode}
         return AuditLog(file, opening)
-
-    @property
-    def _is_telemetry(self) -> bool:
-        return self._settings.audit_file == TELEMETRY
 
     def check(self) -> None:
         """Refuse a file that can't be one, and a record that nobody takes.
