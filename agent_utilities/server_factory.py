@@ -152,7 +152,7 @@ def gateway_features(
 
         switched = [Capabilities(offer, upstreams, query)]
     quotas = replace(QUOTAS, more=(upstreams.quotas,), wanted=upstreams.quotas)
-    logins = Later(_LOGINS, ("secret_key", "secret_key_file"), (upstreams,))
+    logins = Later(_LOGINS, ("secret_key", "secret_key_file"), (upstreams,), wanted=upstreams.of_callers)
     return [ACCESS, AUDIT, quotas, usage, upstreams, logins, *switched, ToolSearch(query), query, ContextReport()]
 
 

@@ -8,9 +8,11 @@ import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import blake2b
 from pathlib import Path
+from typing import TypeVar
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from pydantic import BaseModel, ValidationError
 
 from agent_utilities.errors import SettingsError
 from agent_utilities.runtime.process_io import write_whole
@@ -19,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 FORMAT = b"agent-utilities sealed 1\n"
 """The first bytes of a file, which are also part of what is sealed."""
-SUFFIX = ".sealed"
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
 _HINT = "make one by `agent-utilities key new`, and keep it: what was sealed by another key is lost"
+_M = TypeVar("_M", bound=BaseModel)
 
 
 def new_key() -> str:
@@ -74,29 +76,30 @@ class SealedStore:
     def __init__(self, folder: Path, key: bytes) -> None:
         self._folder, self._aead, self._key = folder, AESGCM(key), key
 
-    def load(self, *name: str) -> bytes | None:
+    def load(self, kind: type[_M], *name: str) -> _M | None:
         """Return what an entry holds; None where there is none, or it can't be opened."""
         told = _as_bytes(name)
         try:
             content = self._file(told).read_bytes()
-            if not content.startswith(FORMAT):
-                raise ValueError("it is of another version")
             nonce, sealed = content[len(FORMAT) :][:_NONCE_BYTES], content[len(FORMAT) + _NONCE_BYTES :]
-            return self._aead.decrypt(nonce, sealed, told)
+            return kind.model_validate_json(self._aead.decrypt(nonce, sealed, told))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, InvalidTag) as error:
-            why = "it was sealed by another key, or changed" if isinstance(error, InvalidTag) else error
-            logger.warning("an entry of %s can't be opened, and counts as none: %s", self._folder, why)
-            return None
+        except (InvalidTag, ValidationError, ValueError):
+            why = "it was sealed by another key or version, or changed"
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+        logger.warning("an entry of %s can't be opened, and counts as none: %s", self._folder, why)
+        return None
 
-    def save(self, content: bytes, *name: str) -> None:
+    def save(self, entry: BaseModel, *name: str) -> None:
         """Keep an entry in place of the one before, whole or not at all.
 
         Raises:
             OSError: it can't be written.
         """
         told, nonce = _as_bytes(name), os.urandom(_NONCE_BYTES)
+        content = entry.model_dump_json(by_alias=True, exclude_unset=True).encode()
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder.chmod(0o700)
         write_whole(self._file(told), FORMAT + nonce + self._aead.encrypt(nonce, content, told))
@@ -108,7 +111,7 @@ class SealedStore:
     def _file(self, told: bytes) -> Path:
         """Return an entry's file; its name is a hash that takes the key, so that no guess can be checked against it."""
         digest = blake2b(told, digest_size=16, key=self._key, person=b"file name").hexdigest()
-        return self._folder / f"{digest}{SUFFIX}"
+        return self._folder / f"{digest}.sealed"
 
 
 def _as_bytes(name: tuple[str, ...]) -> bytes:

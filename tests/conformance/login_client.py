@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 import urllib.request
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -33,8 +34,12 @@ from tests.upstream.processes import Over
 _BACK = "http://localhost:3000/logins/callback"
 
 
+def _start(work: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:
+    return asyncio.ensure_future(work())
+
+
 async def _account(config: UpstreamConfig, folder: Path) -> httpx2.Auth:
-    account = Account(config, ("local", "ann"), SealedStore(folder, read_key(new_key(), "")), asyncio.ensure_future)
+    account = Account(config, ("local", "ann"), SealedStore(folder, read_key(new_key(), "")), _start)
     steps = BrowserSteps()
     async with asyncio.TaskGroup() as group:
         group.create_task(account.log_in(steps, redirect_uri=_BACK))

@@ -8,9 +8,20 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import pytest
+from pydantic import RootModel
 
 from agent_utilities.errors import SettingsError
 from agent_utilities.upstream.sealed_store import SealedStore, new_key, read_key
+
+
+class Entry(RootModel[str]):
+    """What is kept here."""
+
+
+def of(store: SealedStore, *name: str) -> str | None:
+    entry = store.load(Entry, *name)
+    return entry.root if entry is not None else None
+
 
 KEY = read_key(new_key(), "")
 ANN, BOB = ("login", "local", "ann", "mail"), ("login", "local", "bob", "mail")
@@ -19,8 +30,8 @@ ANN, BOB = ("login", "local", "ann", "mail"), ("login", "local", "bob", "mail")
 @pytest.fixture
 def store(tmp_path: Path) -> SealedStore:
     store = SealedStore(tmp_path / "kept", KEY)
-    store.save(b"ann's token", *ANN)
-    store.save(b"bob's token", *BOB)
+    store.save(Entry("ann's token"), *ANN)
+    store.save(Entry("bob's token"), *BOB)
     return store
 
 
@@ -30,33 +41,33 @@ def files(folder: Path) -> list[Path]:
 
 class TestEntries:
     def test_are_found_by_their_names(self, store: SealedStore) -> None:
-        assert (store.load(*ANN), store.load(*BOB)) == (b"ann's token", b"bob's token")
-        assert store.load("login", "local", "eve", "mail") is None
+        assert (of(store, *ANN), of(store, *BOB)) == ("ann's token", "bob's token")
+        assert of(store, "login", "local", "eve", "mail") is None
 
     def test_that_were_swapped_give_nobody_anothers(self, store: SealedStore, tmp_path: Path) -> None:
         one, other = files(tmp_path)
         one.rename(tmp_path / "held")
         other.rename(one)
         (tmp_path / "held").rename(other)
-        assert (store.load(*ANN), store.load(*BOB)) == (None, None)
+        assert (of(store, *ANN), of(store, *BOB)) == (None, None)
 
     def test_put_in_the_place_of_each_other_give_nobody_anothers(self, store: SealedStore, tmp_path: Path) -> None:
         one, other = files(tmp_path)
         shutil.copy(one, other)
-        assert (store.load(*ANN), store.load(*BOB)) in ((b"ann's token", None), (None, b"bob's token"))
+        assert (of(store, *ANN), of(store, *BOB)) in (("ann's token", None), (None, "bob's token"))
 
     def test_open_by_no_other_key_which_is_told(
         self, store: SealedStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         other = SealedStore(tmp_path / "kept", read_key(new_key(), ""))
-        assert other.load(*ANN) is None  # it looks for another file
+        assert of(other, *ANN) is None  # it looks for another file
         first = files(tmp_path)[0]
         changed = bytearray(first.read_bytes())
         changed[-1] ^= 1
         first.write_bytes(bytes(changed))
         with caplog.at_level(logging.WARNING):
-            assert None in (store.load(*ANN), store.load(*BOB))
-        assert "it was sealed by another key, or changed" in caplog.text
+            assert None in (of(store, *ANN), of(store, *BOB))
+        assert "it was sealed by another key or version, or changed" in caplog.text
         assert "ann" not in caplog.text.replace(str(tmp_path), "")
 
     @pytest.mark.parametrize(
@@ -65,11 +76,11 @@ class TestEntries:
     def test_that_are_none_count_as_none(self, store: SealedStore, tmp_path: Path, content: bytes) -> None:
         for file in files(tmp_path):
             file.write_bytes(content)
-        assert (store.load(*ANN), store.load(*BOB)) == (None, None)
+        assert (of(store, *ANN), of(store, *BOB)) == (None, None)
 
     def test_are_sealed_anew_at_each_write(self, store: SealedStore, tmp_path: Path) -> None:
         before = {file.name: file.read_bytes() for file in files(tmp_path)}
-        store.save(b"ann's token", *ANN)
+        store.save(Entry("ann's token"), *ANN)
         after = {file.name: file.read_bytes() for file in files(tmp_path)}
         (changed,) = [name for name in before if before[name] != after[name]]
         assert before[changed][25:37] != after[changed][25:37]
@@ -80,13 +91,13 @@ class TestEntries:
             assert not any(word in file.read_bytes() for word in (b"ann", b"bob", b"token", b"mail"))
         assert (tmp_path / "kept").stat().st_mode & 0o777 == 0o700
         elsewhere = SealedStore(tmp_path / "other", read_key(new_key(), ""))
-        elsewhere.save(b"", *ANN)
+        elsewhere.save(Entry(""), *ANN)
         assert not {file.name for file in (tmp_path / "other").iterdir()} & {file.name for file in files(tmp_path)}
 
     def test_that_are_removed_are_gone(self, store: SealedStore) -> None:
         store.remove(*ANN)
         store.remove(*ANN)
-        assert (store.load(*ANN), store.load(*BOB)) == (None, b"bob's token")
+        assert (of(store, *ANN), of(store, *BOB)) == (None, "bob's token")
 
 
 class TestKey:

@@ -5,34 +5,37 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any
 
-import fastmcp
 from fastmcp.tools.base import Tool
+from mcp_types import ToolAnnotations
 from starlette.routing import BaseRoute
 
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import InputError, SettingsError
-from agent_utilities.features.logins.asking import LoginCaller
-from agent_utilities.features.logins.links import Link, Links, Person, present_person
-from agent_utilities.features.logins.people import People
+from agent_utilities.features.logins.asking import OwnLogin
+from agent_utilities.features.logins.links import Links, Person, present_person
+from agent_utilities.features.logins.people import Held
 from agent_utilities.features.upstreams.feature import Upstreams, UpstreamsRenewed
 from agent_utilities.features.upstreams.provider import Union
 from agent_utilities.mcp.agent_server import AgentServer
-from agent_utilities.mcp.events import Event, LoggedIn
+from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.fastmcp_internals import is_over_stdio, make_session_state
 from agent_utilities.mcp.feature import Feature, OwnTool
+from agent_utilities.mcp.lifespan import guarded
 from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.surface.introspecting import is_introspecting
-from agent_utilities.upstream.config import OAuthClient
+from agent_utilities.upstream.config import OAuthClient, UpstreamConfig
 from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.sealed_store import SealedStore, read_key
 from agent_utilities.visibility.decision import Decision
 
 logger = logging.getLogger("agent_utilities.logins")
 
+N_PEOPLE = 256
+"""How many people's upstreams are kept up at once; of more, those go that were used least recently."""
 _BRING_S = 5.0
 """Seconds that a request waits for what its caller has, which is on a disk."""
 
@@ -52,7 +55,10 @@ class Logins(Feature):
 
     def __init__(self, upstreams: Upstreams) -> None:
         self._upstreams = upstreams
-        self._people: People | None = None
+        self._configs: Sequence[UpstreamConfig] = ()
+        """Of the upstreams that callers log in at, while it runs."""
+        self._held: dict[Person | None, tuple[Held, asyncio.Task[Any]]] = {}
+        """What people have; the last is the one used most recently."""
         self._group: asyncio.TaskGroup | None = None
         self._context = contextvars.Context()
 
@@ -61,48 +67,30 @@ class Logins(Feature):
         super().attach(host)
         self._upstreams.provider.of_caller = self._of_caller
 
-    def _of_caller(self) -> tuple[Person | None, Union] | None:
+    def _of_caller(self) -> Union | None:
         # What is listed for graph and ranker, past every check, is everybody's: neither may hold what is one person's.
-        if self._people is None or not self._people.is_needed or is_over_stdio() or is_introspecting():
+        if not self._held or is_over_stdio() or is_introspecting():
             return None
-        person = present_person()
-        return person, self._people.union_of(person)
+        held = self._held.get(present_person())
+        return held[0].union if held is not None else None
 
     @cached_property
-    def _prepared(self) -> tuple[People, Links]:
-        """What holds people's upstreams, and what leads them to their logins.
+    def _prepared(self) -> tuple[Links, SealedStore]:
+        """What leads people to their logins, and what keeps them.
 
         Raises:
             SettingsError: the operator's key, or the server's own address, is missing or none.
         """
-        settings, operator = self.host.surface.operator.settings, self.host.surface.operator
+        settings = self.host.surface.operator.settings
         key = read_key(settings.secret_key.get_secret_value(), settings.secret_key_file)
         if not (base_url := settings.auth_base_url.rstrip("/")):
             hint = "give the address that browsers reach this server by, such as https://gateway.example"
             raise SettingsError("no address for the links of callers' logins", "", "env MCP_AUTH_BASE_URL", hint)
-        secret = settings.auth_client_secret
         client = OAuthClient(
-            client_id=settings.auth_client_id or None, client_secret=secret if secret.get_secret_value() else None
+            client_id=settings.auth_client_id or None, client_secret=settings.auth_client_secret or None
         )
-        mcp_url = base_url + fastmcp.settings.streamable_http_path
-        links = Links(base_url, mcp_url, lambda: self.host.auth, client, self._start, self._on_login)
-        people = People(
-            self._upstreams.provider,
-            SealedStore(gateway_folder("logins", settings.gateway_folder), key),
-            links,
-            self._start,
-            environ=with_folder(operator.environ, settings.gateway_folder),
-            before_import=partial(make_session_state, self.host),
-        )
-        return people, links
-
-    def _on_login(self, link: Link) -> None:
-        self.host.notify(LoggedIn(*link.person, link.upstream))
-
-    @property
-    def links(self) -> Links:
-        """What makes links to log in by."""
-        return self._prepared[1]
+        store = SealedStore(gateway_folder("logins", settings.gateway_folder), key)
+        return Links(self.host, base_url, client, self._start), store
 
     def check(self) -> None:
         """Refuse to serve callers' logins that can't be kept, or that no link leads to.
@@ -113,12 +101,18 @@ class Logins(Feature):
         if self._upstreams.of_callers() and self.host.transport != "stdio":
             _ = self._prepared
 
-    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Start a task that ends with the server, and knows nothing of the request that it is started in."""
+    def _start(self, work: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:
+        """Start a task that knows nothing of the request that it is started in; see `Start`."""
+
+        async def outcome() -> Any:
+            try:
+                return await work()
+            except Exception as error:
+                return error
+
         if self._group is None:
-            work.close()
             raise RuntimeError("the gateway is not running")
-        return self._group.create_task(work, context=self._context.copy())
+        return self._group.create_task(outcome(), context=self._context.copy())
 
     # -- while it runs -----------------------------------------------------------------------------------------------
 
@@ -127,71 +121,107 @@ class Logins(Feature):
         if self.host.transport == "stdio":
             return
         try:
-            people, _ = self._prepared
+            _ = self._prepared
         except InputError as error:
             logger.error("nobody is served what callers log in at themselves: %s", error)
             return
         self._context = contextvars.copy_context()
         try:
             async with asyncio.TaskGroup() as group:
-                self._group = group
-                people.outdate(self._upstreams.of_callers())
-                self._people = people
-                await people.renew()
+                self._group, self._configs = group, self._upstreams.of_callers()
+                await asyncio.get_running_loop().create_future()
         finally:
-            self._group = self._people = None
+            self._group, self._configs = None, ()
+            self._held.clear()
 
     def notify(self, event: Event) -> None:
-        """Take what has changed for everybody: what upstreams list, or which there are."""
-        if self._people is not None:
-            self._people.outdate(self._upstreams.of_callers())
+        """Have everybody's lists made anew: what all are listed has changed, or where they log in themselves."""
+        if self._group is None:
+            return
+        is_same, self._configs = self._configs == (now := self._upstreams.of_callers()), now
+        for held, task in list(self._held.values()):
+            if is_same:
+                held.outdated.set()
+            else:
+                task.cancel()  # it is brought anew with their next request
+        if not is_same:
+            self._held.clear()
 
     async def narrow(self, request: Request) -> None:
         """Bring in what the caller has, before anything is listed or looked up; it takes nothing away."""
-        if self._people is None or request.is_dry or not self._people.is_needed:
+        if not self._configs or request.is_dry:
             return
+        person = present_person()
+        present = self._held.pop(person) if person in self._held else self._begun(person)
+        self._held[person] = present
         try:
             async with asyncio.timeout(_BRING_S):
-                await self._people.bring(present_person())
-        except Exception:  # a disk that hangs, too
-            logger.exception("what a caller has at upstreams by logins of their own is not served for a request")
+                await present[0].was_tried.wait()
+        except TimeoutError:
+            logger.error("a disk hangs: what a caller has by logins of their own is not served for a request")
 
-    async def tool(self, name: str, request: Request) -> Tool | None:
-        """Return the tool to log in by, which is not listed any more once there is something else."""
-        held = self._people.held(present_person()) if self._people is not None else None
-        for caller, _, _ in held.union.reached.values() if held is not None else ():
-            if not isinstance(caller, LoginCaller) or caller.login_name != name:
-                continue
-            if self._upstreams.may_learn(caller.config.name, request.verdict.bounds):
-                return OwnTool(name=name, parameters={"type": "object"}, answer=caller.log_in)
-        return None
+    def _begun(self, person: Person | None) -> tuple[Held, asyncio.Task[Any]]:
+        unused = [person for person, (each, _) in self._held.items() if not each.is_in_use]
+        for each in unused[: max(0, len(self._held) + 1 - N_PEOPLE)]:
+            self._held.pop(each)[1].cancel()
+        links, store = self._prepared
+        operator = self.host.surface.operator
+        held = Held(person, self._configs, self._upstreams.provider, store, links, self._start)
+        run = partial(
+            held.run,
+            environ=with_folder(operator.environ, operator.settings.gateway_folder),
+            before_import=partial(make_session_state, self.host),
+        )
+        task = self._start(lambda: guarded(run()))
+
+        def ended(_: object) -> None:
+            if self._held.get(person) == (held, task):
+                del self._held[person]
+
+        task.add_done_callback(ended)
+        return held, task
 
     # -- what is told ------------------------------------------------------------------------------------------------
 
-    def _wanted(self, request: Request) -> list[str]:
-        """Return the upstreams that want the caller's login, of those that they may learn of."""
-        if self._people is None or (held := self._people.held(present_person())) is None:
-            return []
-        accounts = held.accounts
-        names = [each.config.name for each in held.upstreams]
-        bounds = request.verdict.bounds
-        return [
-            name
-            for name in names
-            if not (name in accounts and accounts[name].has_login.is_set()) and self._upstreams.may_learn(name, bounds)
-        ]
+    def _logins(self, request: Request) -> list[OwnLogin]:
+        """Return the caller's logins at the upstreams that they may learn of."""
+        held = self._held.get(present_person())
+        logins, bounds = held[0].logins if held is not None else (), request.verdict.bounds
+        return [each for each in logins if self._upstreams.may_learn(each.upstream.config.name, bounds)]
+
+    def _tool(self, login: OwnLogin) -> OwnTool:
+        """Return the tool to log in by."""
+        config = login.upstream.config
+        about = f" ({config.description})" if config.description else ""
+        return OwnTool(
+            name=f"{self._upstreams.provider.prefix_of(config.name)}login",
+            title=f"Log in at {config.name}",
+            description=f"Log in at {config.name}{about} with your own account: its tools are listed once you have.",
+            parameters={"type": "object", "properties": {}},
+            annotations=ToolAnnotations(read_only_hint=True),
+            answer=login.answer,
+        )
+
+    async def tools_at_head(self, request: Request, decision: Decision) -> Sequence[Tool]:
+        """Return tools to log in by, where nothing was ever listed to the caller."""
+        return [self._tool(each) for each in self._logins(request) if each.upstream.snapshot is None]
+
+    async def tool(self, name: str, request: Request) -> Tool | None:
+        """Return a tool to log in by, which serves when it is not listed any more, too."""
+        return next((tool for tool in map(self._tool, self._logins(request)) if tool.name == name), None)
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
         """Return which upstreams want the caller's login, under `wants_login`."""
-        return {"wants_login": wanted} if (wanted := self._wanted(request)) else {}
+        wanted = [each.upstream.config.name for each in self._logins(request) if not each.is_made]
+        return {"wants_login": wanted} if wanted else {}
 
     def keeping_ms(self, request: Request, kind: ComponentKind) -> int | None:
         """Return 0 where a login would change the list."""
-        return 0 if self._wanted(request) else None
+        return None if all(each.is_made for each in self._logins(request)) else 0
 
     def routes(self) -> Sequence[BaseRoute]:
         """Return the pages that links lead to; none where they could not be served."""
         try:
-            return self.links.routes()
+            return self._prepared[0].routes()
         except InputError:  # told where it runs
             return ()

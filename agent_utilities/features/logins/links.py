@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
-from fastmcp.server.auth import AccessToken, AuthProvider
+import fastmcp
 from fastmcp.server.dependencies import get_access_token
 from mcp.shared.auth import AuthorizationCodeResult
 from starlette.requests import Request
@@ -29,9 +28,13 @@ from starlette.routing import BaseRoute, Route
 
 from agent_utilities.access.rules import LOCAL
 from agent_utilities.features.logins import pages
+from agent_utilities.mcp.events import LoggedIn
 from agent_utilities.mcp.sessions import of_token
 from agent_utilities.upstream.config import OAuthClient
 from agent_utilities.upstream.http.account import LOGIN_S, Account, BrowserSteps, OwnLoginError, Start, authorized
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.logins")
 
@@ -41,22 +44,16 @@ _N_TRIES = 8
 """How often somebody may try to show that a link is theirs: each try has the issuer register a client."""
 _ANSWER_S = 60.0
 """Seconds that an authorization server may take for its part of a step."""
-_COOKIE = re.compile(r"[A-Za-z0-9_-]{43}")
-
 
 Person = tuple[str, str]
 """Issuer and subject: one subject of two issuers is two people."""
 
 
-def person_of(token: AccessToken | None) -> Person | None:
-    """Return whose token it is; None for nobody's, and for one that names no issuer or no subject."""
+def present_person() -> Person | None:
+    """Return who is served now, in a request or beside it; None where their token names no issuer or no subject."""
+    token = get_access_token()
     person = of_token(token).person if token is not None else ("", "")
     return person if all(person) else None
-
-
-def present_person() -> Person | None:
-    """Return who is served now, in a request or in what is done for one beside it; None where that is not known."""
-    return person_of(get_access_token())
 
 
 @dataclass(eq=False)
@@ -64,88 +61,65 @@ class Link:
     """One link.
 
     Args:
-        person: for whom it was made.
-        account: the login that it leads to.
-        upstream: the upstream's name.
-        url: what its person opens.
+        account: the login that it leads to, of the person that it is made for.
+        url: what they open.
+        state: the last part of that, drawn at random.
+        made_s: when it was made, of the monotonic clock.
         browser: the cookie of the browser that showed to be theirs; empty before one did.
         n_tries: how often somebody has tried to show that.
         asked: the sessions in which their host has been asked to open it.
     """
 
-    person: Person
     account: Account
-    upstream: str
     url: str
     state: str
-    until_s: float = field(default_factory=lambda: time.monotonic() + LOGIN_S)
+    made_s: float = field(default_factory=time.monotonic)
     browser: str = ""
     n_tries: int = 0
-    is_under_way: bool = False
     asked: set[Hashable] = field(default_factory=set)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its time is over."""
+        return time.monotonic() > self.made_s + LOGIN_S
 
     @property
     def is_open(self) -> bool:
         """Whether it can still be opened."""
-        return not self.browser and self.n_tries < _N_TRIES and time.monotonic() < self.until_s
-
-
-@dataclass(eq=False)
-class _Away:
-    """A browser that was sent to an authorization server, and is waited for.
-
-    Args:
-        finish: makes the page that it is shown when it is back, of what the work brought.
-    """
-
-    browser: str
-    steps: BrowserSteps
-    task: asyncio.Task[Any]
-    finish: Callable[[Any], Awaitable[Response]]
+        return not self.browser and self.n_tries < _N_TRIES and not self.is_late
 
 
 class Links:
     """Makes links, and serves the pages that they lead to.
 
     Args:
-        base_url: the address of this server, as its people's browsers reach it.
-        mcp_url: the address of its MCP endpoint.
-        auth: returns what verifies who calls it.
-        client: what this server's own authorization server is told of us.
+        host: the server, whose own login shows who sits at a browser.
+        base_url: its address, as its people's browsers reach it.
+        client: what its authorization server is told of us.
         start: starts a task that ends with the server.
-        on_login: called with each link by which its person has logged in.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        mcp_url: str,
-        auth: Callable[[], AuthProvider | None],
-        client: OAuthClient,
-        start: Start,
-        on_login: Callable[[Link], None],
-    ) -> None:
-        self._base_url, self._mcp_url, self._auth = base_url.rstrip("/"), mcp_url, auth
-        self._client, self._start, self._on_login = client, start, on_login
-        self._redirect_uri = f"{self._base_url}{PATH}/callback"
+    def __init__(self, host: AgentServer, base_url: str, client: OAuthClient, start: Start) -> None:
+        self._host, self._base_url, self._client, self._start = host, base_url, client, start
+        self._mcp_url = base_url + fastmcp.settings.streamable_http_path
+        self._redirect_uri = f"{base_url}{PATH}/callback"
+        self._is_https = base_url.startswith("https:")
+        # Over HTTPS one that no other host can set.
+        self._cookie = f"{'__Host-' if self._is_https else ''}agent-utilities-login"
         self._links: dict[str, Link] = {}
-        self._away: dict[str, _Away] = {}
+        self._away: dict[str, tuple[str, BrowserSteps, asyncio.Task[Any]]] = {}
+        """By the state of an authorization server: the browser that was sent there, and what waits for it."""
         self._key = secrets.token_bytes(32)
 
-    def link(self, person: Person, account: Account, upstream: str) -> Link:
+    def link(self, account: Account) -> Link:
         """Return the link for a person's login at an upstream: the same for all who ask, until it was used."""
-        now_s = time.monotonic()
-        self._links = {state: link for state, link in self._links.items() if now_s < link.until_s}
-        for link in self.open():
-            if link.account is account:
+        self._links = {state: link for state, link in self._links.items() if not link.is_late}
+        for link in self._links.values():
+            if link.account is account and link.is_open:
                 return link
         state = secrets.token_urlsafe(32)
-        link = self._links[state] = Link(person, account, upstream, f"{self._base_url}{PATH}/{state}", state)
+        link = self._links[state] = Link(account, f"{self._base_url}{PATH}/{state}", state)
         return link
-
-    def open(self) -> list[Link]:
-        """Return the links that can still be opened."""
-        return [link for link in self._links.values() if link.is_open]
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of its pages."""
@@ -162,9 +136,13 @@ class Links:
         link = self._links.get(request.path_params["state"])
         if link is None or not link.is_open:
             return pages.spent()
-        browser = self._browser_of(request) or secrets.token_urlsafe(32)
-        by_token = link.person[0] == LOCAL or not self._has_login
-        response = pages.first(link.upstream, self._form_key(link, browser), by_token=by_token)
+        browser = request.cookies.get(self._cookie) or secrets.token_urlsafe(32)
+        auth = self._host.auth
+        routes = auth.get_routes(urlsplit(self._mcp_url).path) if auth is not None else []
+        has_login = any("oauth-protected-resource" in getattr(route, "path", "") for route in routes)
+        step = "prove" if has_login and link.account.person[0] != LOCAL else "token"
+        told = f"Your agent is to use {link.account.upstream} with your own account. First show who you are here."
+        response = self._page(link, told, step, browser)
         response.set_cookie(
             self._cookie, browser, max_age=int(LOGIN_S), secure=self._is_https, httponly=True, samesite="lax"
         )
@@ -174,140 +152,113 @@ class Links:
         """Take a page's form: to show who one is, or to go on to the upstream once one has."""
         given = await _form(request)
         link = self._links.get(request.path_params["state"])
-        browser = self._browser_of(request)
+        browser = request.cookies.get(self._cookie, "")
         if link is None or not browser or not _is_same(given.get("key", ""), self._form_key(link, browser)):
             return pages.spent()
         if given.get("step") == "go":
-            if link.is_under_way or not _is_same(link.browser, browser) or time.monotonic() > link.until_s:
+            if link.is_late or not _is_same(link.browser, browser):
                 return pages.spent()
-            link.is_under_way = True
-            log_in = partial(link.account.log_in, redirect_uri=self._redirect_uri)
-            return await self._send_away(log_in, browser, partial(self._logged_in, link))
+            del self._links[link.state]
+            return await self._send_away(partial(self._log_in, link), browser)
         if not link.is_open:
             return pages.spent()
         link.n_tries += 1
         if given.get("step") == "token":
             return await self._proven(link, browser, given.get("token", "").strip())
-        prove = partial(authorized, self._mcp_url, redirect_uri=self._redirect_uri, client=self._client)
-        return await self._send_away(prove, browser, partial(self._came_with, link, browser))
+        return await self._send_away(partial(self._prove, link, browser), browser)
 
     async def _come_back(self, request: Request) -> Response:
         """Take a browser that comes back from an authorization server: once, and the one that was sent there."""
         given = request.query_params
-        away = self._away.pop(given.get("state", ""), None)
-        if away is None:
+        browser, steps, task = self._away.pop(given.get("state", ""), ("", None, None))
+        if steps is None or task is None:
             return pages.spent()
-        if not _is_same(away.browser, self._browser_of(request)):
-            away.task.cancel()
+        if not _is_same(browser, request.cookies.get(self._cookie, "")):
+            task.cancel()
             return pages.spent()
         if "code" in given:
             result = AuthorizationCodeResult(code=given["code"], state=given["state"], iss=given.get("iss"))
-            away.steps.code.set_result(result)
+            steps.code.set_result(result)
         else:
-            away.steps.code.set_exception(OwnLoginError(f"it was refused: {given.get('error', 'no reason')[:100]}"))
-        return await self._outcome(away)
+            steps.code.set_exception(OwnLoginError(f"it was refused: {given.get('error', 'no reason')[:100]}"))
+        return await _outcome(task)
 
-    # -- who one is --------------------------------------------------------------------------------------------------
+    # -- steps -------------------------------------------------------------------------------------------------------
 
-    async def _came_with(self, link: Link, browser: str, context: Any) -> Response:
+    async def _prove(self, link: Link, browser: str, steps: BrowserSteps) -> Response:
+        context = await authorized(self._mcp_url, steps, self._redirect_uri, self._client, {})
+        assert context.current_tokens is not None
         return await self._proven(link, browser, context.current_tokens.access_token)
 
     async def _proven(self, link: Link, browser: str, token: str) -> Response:
         """Take a browser for its person's whose token is that of the link's; the link has served then."""
-        found = await auth.verify_token(token) if (auth := self._auth()) is not None and token else None
-        if found is None or person_of(found) != link.person or link.browser:
-            return pages.not_theirs()
+        auth = self._host.auth
+        found = await auth.verify_token(token) if auth is not None and token else None
+        if found is None or of_token(found).person != link.account.person or link.browser:
+            told = "It was made for somebody else. Nothing was bound to anything."
+            return pages.page("This link is not yours", told, 403)
         link.browser = browser
-        return pages.confirm(link.upstream, link.person, link.url, self._form_key(link, browser))
+        issuer, subject = link.account.person
+        told = (
+            f"You are {subject} ({issuer}). What you log in at next is used for your calls, and for nobody else's."
+            " If that is not you, close this page."
+        )
+        return self._page(link, told, "go", browser)
 
-    async def _logged_in(self, link: Link, _: Any) -> Response:
-        self._links.pop(link.state, None)
-        self._on_login(link)
-        return pages.done(link.upstream)
+    async def _log_in(self, link: Link, steps: BrowserSteps) -> Response:
+        account = link.account
+        await account.log_in(steps, redirect_uri=self._redirect_uri)
+        self._host.notify(LoggedIn(*account.person, account.upstream))
+        return pages.page(f"Logged in at {account.upstream}", "You can close this page, and go back to your agent.")
 
-    # -- steps elsewhere ---------------------------------------------------------------------------------------------
-
-    async def _send_away(
-        self,
-        work: Callable[[BrowserSteps], Coroutine[Any, Any, Any]],
-        browser: str,
-        finish: Callable[[Any], Awaitable[Response]],
-    ) -> Response:
+    async def _send_away(self, work: Callable[[BrowserSteps], Awaitable[Response]], browser: str) -> Response:
         """Begin what has a browser go to an authorization server, and send it there."""
         steps = BrowserSteps()
-        task = self._start(_outcome_of(partial(work, steps)))
-        away = _Away(browser, steps, task, finish)
+        task = self._start(partial(work, steps))
         await asyncio.wait([task, steps.address], timeout=_ANSWER_S, return_when=asyncio.FIRST_COMPLETED)
         if not steps.address.done():
-            return await self._outcome(away)
+            return await _outcome(task)
         address = steps.address.result()
         parts = urlsplit(address)
         state = parse_qs(parts.query).get("state", [""])[0]
         if parts.scheme not in ("http", "https") or not state:
             task.cancel()
             return pages.failed("its authorization server has no address that a browser can be sent to")
-        self._away[state] = away
+        self._away[state] = browser, steps, task
         task.add_done_callback(lambda _: self._away.pop(state, None))
         return RedirectResponse(address, 303, headers=pages.HEADERS)
 
-    async def _outcome(self, away: _Away) -> Response:
-        await asyncio.wait([away.task], timeout=_ANSWER_S)
-        if not away.task.done() or away.task.cancelled():
-            away.task.cancel()
-            return pages.failed("its authorization server did not answer in time")
-        brought = away.task.result()
-        if isinstance(brought, Exception):
-            logger.info("a login failed: %s", type(brought).__name__)
-            return pages.failed(str(brought) if isinstance(brought, OwnLoginError) else type(brought).__name__)
-        return await away.finish(brought)
-
-    # -- browsers ----------------------------------------------------------------------------------------------------
-
-    @property
-    def _has_login(self) -> bool:
-        """Whether whoever calls this server can log in by a browser."""
-        routes = auth.get_routes(urlsplit(self._mcp_url).path) if (auth := self._auth()) is not None else []
-        return any("oauth-protected-resource" in getattr(route, "path", "") for route in routes)
-
-    @property
-    def _is_https(self) -> bool:
-        return self._base_url.startswith("https:")
-
-    @property
-    def _cookie(self) -> str:
-        """The cookie's name; over HTTPS one that no other host can set."""
-        return f"{'__Host-' if self._is_https else ''}agent-utilities-login"
-
-    def _browser_of(self, request: Request) -> str:
-        """Return what a browser is known by; empty for one that was shown no page yet."""
-        cookie = request.cookies.get(self._cookie, "")
-        return cookie if _COOKIE.fullmatch(cookie) else ""
+    def _page(self, link: Link, told: str, step: str, browser: str) -> Response:
+        form = pages.form(step, self._form_key(link, browser), link.url)
+        return pages.page(f"Log in at {link.account.upstream}", told, form=form)
 
     def _form_key(self, link: Link, browser: str) -> str:
         """Return what a page's form brings along, so that no page of somebody else's can send it."""
         return blake2b(f"{link.state} {browser}".encode(), key=self._key, digest_size=16).hexdigest()
 
 
+async def _outcome(task: asyncio.Task[Any]) -> Response:
+    """Return the page that a task brings, or the one that says why there is none."""
+    await asyncio.wait([task], timeout=_ANSWER_S)
+    if not task.done() or task.cancelled():
+        task.cancel()
+        return pages.failed("its authorization server did not answer in time")
+    brought = task.result()
+    if isinstance(brought, Response):
+        return brought
+    logger.info("a login failed: %s", type(brought).__name__)
+    return pages.failed(str(brought) if isinstance(brought, OwnLoginError) else type(brought).__name__)
+
+
 def _is_same(one: str, other: str) -> bool:
     return secrets.compare_digest(one.encode(), other.encode())
 
 
-async def _outcome_of(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Return what work brings, an error included: it must not end the others."""
-    try:
-        return await work()
-    except Exception as error:
-        return error
-
-
 async def _form(request: Request) -> dict[str, str]:
-    """Return the fields of a form; none where it is too long, or can't be read."""
+    """Return the fields of a form; none where it is too long."""
     body = b""
     async for piece in request.stream():
         body += piece
         if len(body) > _N_FORM_BYTES:
             return {}
-    try:
-        return {name: values[0] for name, values in parse_qs(body.decode("ascii"), max_num_fields=10).items()}
-    except ValueError:
-        return {}
+    return dict(parse_qsl(body.decode("ascii", "replace")))

@@ -35,10 +35,7 @@ from agent_utilities.upstream.names import Namespace
 
 if TYPE_CHECKING:
     from agent_utilities.upstream.connections.session import UpstreamSession
-    from agent_utilities.upstream.operator.lock import Key
-    from agent_utilities.upstream.snapshot import Snapshot
     from agent_utilities.upstream.supervision.upstream import Upstream
-    from agent_utilities.visibility.bounds import Steps
 
 # -- what upstreams answer, as FastMCP passes it through its middleware and we hand it on: as it was given -------------
 
@@ -130,9 +127,6 @@ def without_connection(raw: _R) -> _R:
     )
 
 
-Denials = Callable[["UpstreamConfig", "Snapshot"], "Steps[Mapping[Key, str]]"]
-"""Returns which components of an upstream the operator denies, each with the place where they do."""
-
 # -- how they are asked ------------------------------------------------------------------------------------------------
 
 _THEIRS, _OURS = "u", "w"
@@ -190,19 +184,6 @@ class Caller:
     namespace: Namespace
     operators_tags: frozenset[str]
     waiting: WaitingCalls
-
-    @property
-    def listed(self) -> Snapshot | None:
-        """What it lists, for whom it calls; None where that is not known."""
-        return self.upstream.snapshot
-
-    def judged_by(self, denials: Denials) -> Denials:
-        """Return what tells which of that the operator denies."""
-        return denials
-
-    def resumed(self, context: Context) -> tuple[str | None, mcp_types.InputResponses | None]:
-        """Return the state that a request brings, and the answers to what was asked with it."""
-        return context.request_state, context.input_responses
 
     @property
     def described(self) -> ToolServer:
@@ -291,7 +272,9 @@ class Caller:
         self, context: Context, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]
     ) -> Any:
         """Send a request for a caller who is asked in its result."""
-        state, responses = self.resumed(context)
+        state, responses = context.request_state, context.input_responses
+        if state is not None and not state.startswith((_OURS, _THEIRS)):
+            state = responses = None  # of a question of a feature's, which is answered
         target = (self.config.name, params.get("name", params.get("uri")))
         if state is not None and state.startswith(_OURS):
             result = await self.waiting.resume(relay, target, state.removeprefix(_OURS), responses or {})

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from agent_utilities.activation.deferral import AUTO
 from agent_utilities.catalog.model import KINDS, ComponentKind, entry
-from agent_utilities.errors import SettingsError
 from agent_utilities.features.upstreams.provider import UpstreamProvider, operators_tags
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import has
@@ -99,24 +98,6 @@ class Upstreams(Feature):
     def quotas(self) -> Mapping[str, Quota]:
         """Return how much upstreams may be called, by their names, where their configuration says it."""
         return {each.config.name: each.config.quota for each in self.upstreams if each.config.quota is not None}
-
-    def check(self) -> None:
-        """Refuse to serve what callers log in at themselves where their logins can't be kept.
-
-        Raises:
-            SettingsError: there is no key to seal them with.
-        """
-        if self._lacks_key:
-            names = ", ".join(each.name for each in self.of_callers())
-            hint = "set MCP_SECRET_KEY or MCP_SECRET_KEY_FILE to what `agent-utilities key new` prints"
-            raise SettingsError("callers log in there themselves, and no key seals that", names, "config", hint)
-
-    @property
-    def _lacks_key(self) -> bool:
-        """Whether callers' logins could not be kept; over stdio there are none."""
-        settings = self.host.surface.operator.settings
-        has_key = bool(settings.secret_key or settings.secret_key_file)
-        return self.host.transport != "stdio" and not has_key and bool(self.of_callers())
 
     async def bring_about(self) -> None:
         """Have the upstreams of the configuration, and those that are wanted beside them, and no others."""
@@ -297,9 +278,6 @@ class Upstreams(Feature):
         """Return which upstreams are not listed yet, and where their names were changed."""
         unseen = [each.config.name for each in self.upstreams if is_unseen(each)]
         lines = [f"not reached yet, and listed when they are: {', '.join(unseen)}"] if unseen else []
-        if self._lacks_key:
-            names = ", ".join(each.name for each in self.of_callers())
-            lines.append(f"served to nobody without MCP_SECRET_KEY, since callers log in there themselves: {names}")
         return [*lines, *self.provider.notices]
 
     async def instructions(self, request: Request) -> str | None:

@@ -20,7 +20,7 @@ from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
 
 from agent_utilities.catalog.model import ComponentKind
-from agent_utilities.features.upstreams.calls import Caller, Denials
+from agent_utilities.features.upstreams.calls import Caller
 from agent_utilities.features.upstreams.components import (
     OfUpstream,
     UpstreamPrompt,
@@ -56,8 +56,10 @@ _KINDS: Mapping[Kind, tuple[ComponentKind, str, Callable[..., Any]]] = {
 }
 """By list, the kind of what is in it, what the upstream calls each by, and what makes the component of it."""
 
-CallerOf = Callable[[Upstream, UpstreamConfig, Namespace, frozenset[str], WaitingCalls], Caller]
-"""Makes what calls an upstream; see `Caller` for what it is given."""
+Denials = Callable[[UpstreamConfig, Snapshot], Steps[Mapping[Key, str]]]
+"""Returns which components of an upstream the operator denies, each with the place where they do."""
+Own = Mapping[str, tuple[Upstream, Callable[..., Caller]]]
+"""By name, the upstreams that somebody has to themselves, each with what makes its `Caller`."""
 _Reached = tuple[Caller, Snapshot, Mapping[Key, str]]
 """An upstream that was reached: what calls it, what it lists, and what of that is denied."""
 _Given = tuple[Caller, str, Any, str | None]
@@ -88,7 +90,7 @@ def union_of(
     before: Union,
     denials: Denials,
     waiting: WaitingCalls,
-    caller_of: CallerOf = Caller,
+    own: Own,
 ) -> Steps[Union]:
     """Return what upstreams list now, in their order; those that are disabled count only for the others' names.
 
@@ -98,20 +100,21 @@ def union_of(
     Args:
         denials: tells what the operator denies.
         waiting: keeps calls whose callers are asked in results.
-        caller_of: makes what calls each of them.
+        own: each of these in the place of the one of its name.
     """
+    upstreams = [own[each.config.name][0] if each.config.name in own else each for each in upstreams]
     namespace = Namespace(upstream.config.name for upstream in upstreams)
     tags = operators_tags(upstream.config for upstream in upstreams)
-    on = [each for each in upstreams if each.config.enabled]
-    callers = [caller_of(each, each.config, namespace, tags, waiting) for each in on]
+    seen = [(each, each.config, each.snapshot) for each in upstreams if each.config.enabled]
     reached: dict[str, _Reached] = {}
-    for caller, snapshot in [(each, each.listed) for each in callers]:
+    for upstream, config, snapshot in seen:
         if snapshot is not None:
-            denied = yield from caller.judged_by(denials)(caller.config, snapshot)
-            reached[caller.config.name] = caller, snapshot, denied
+            make = own[config.name][1] if config.name in own else Caller
+            caller = make(upstream, config, namespace, tags, waiting)
+            reached[config.name] = caller, snapshot, (yield from denials(config, snapshot))
     made: dict[Key, tuple[_Given, Any]] = {}
     union, notices = Union(), list(namespace.notices())
-    for kind, (_, attribute, make) in _KINDS.items():
+    for kind, (_, attribute, made_of) in _KINDS.items():
         called = attrgetter(attribute)
         listed = {name: [str(called(x)) for x in getattr(shot, kind)] for name, (_, shot, _) in reached.items()}
         here, told = (names_here if kind in ("tools", "prompts") else uris_here)(namespace, listed)
@@ -127,7 +130,7 @@ def union_of(
                     continue
                 given = (caller, name, each, denied.get(key))
                 known = before.made.get(key)
-                made[key] = known if known is not None and known[0] == given else (given, make(*given))
+                made[key] = known if known is not None and known[0] == given else (given, made_of(*given))
                 union.by_kind[kind][name] = made[key][1]
     return Union(union.by_kind, tuple(notices), namespace.prefixes, reached, made)
 
@@ -159,8 +162,8 @@ class UpstreamProvider(KeptProvider):
         self.waiting = WaitingCalls()
         """Calls whose callers are asked in results."""
         self._union = Union()
-        self.of_caller: Callable[[], tuple[Hashable, Union] | None] = lambda: None
-        """Returns who the present caller is, and what they are listed; None where that is what everybody is."""
+        self.of_caller: Callable[[], Union | None] = lambda: None
+        """Returns what the present caller is listed; None where that is what everybody is."""
         self._renewing: asyncio.Task[None] | None = None
         self._is_outdated = False
         self.on_taken: Callable[[], None] = lambda: None
@@ -168,33 +171,21 @@ class UpstreamProvider(KeptProvider):
         self._take(finish(self._now()))
 
     def _now(self) -> Steps[Union]:
-        return union_of(list(self._upstreams), self._union, self._denials, self.waiting)
+        return union_of(list(self._upstreams), self._union, self._denials, self.waiting, {})
 
-    def with_own(self, own: Mapping[str, Upstream], before: Union, caller_of: CallerOf) -> Steps[Union]:
-        """Return what somebody is listed who has upstreams of their own, each in the place of everybody's of its name.
-
-        Args:
-            own: theirs, by name.
-            before: what they were listed before.
-            caller_of: makes what calls an upstream for them.
-        """
-        upstreams = [own.get(each.config.name, each) for each in self._upstreams]
+    def with_own(self, own: Own, before: Union) -> Steps[Union]:
+        """Return what somebody is listed who was listed something before, and has upstreams of their own."""
         known = Union(made={**before.made, **self._union.made})
-        return union_of(upstreams, known, self._denials, self.waiting, caller_of)
-
-    @property
-    def everybodys(self) -> Union:
-        """What is listed to everybody who has no upstreams of their own."""
-        return self._union
+        return union_of(list(self._upstreams), known, self._denials, self.waiting, own)
 
     @property
     def _present(self) -> Union:
         """What the present caller is listed."""
-        return self._union if (own := self.of_caller()) is None else own[1]
+        return self.of_caller() or self._union
 
     @property
     def generation_for_caller(self) -> Hashable:
-        """What tells it from what others are listed, and from what it was before: by who they are, first of all."""
+        """What tells it from what others are listed, and from what it was before."""
         return self.generation, self.of_caller()
 
     def renew(self) -> None:

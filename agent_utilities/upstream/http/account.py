@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth import OAuthClientProvider, TokenStorage
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import (
     AuthorizationCodeResult,
@@ -23,7 +24,7 @@ from mcp.shared.auth import (
 )
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
-from pydantic import AnyUrl, BaseModel, ConfigDict, ValidationError
+from pydantic import AnyUrl, BaseModel, ConfigDict
 
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.upstream.config import OAuthClient, UpstreamConfig
@@ -37,9 +38,14 @@ logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
 LOGIN_S = 600.0
 """Seconds that a person has for a login, from the link to the end."""
 _PROBE = b'{"jsonrpc": "2.0", "id": 0, "method": "ping"}'
-Start = Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"]
+Start = Callable[[Callable[[], Awaitable[Any]]], "asyncio.Task[Any]"]
+"""Starts a task that ends with the server; an error that it raises is what it brings."""
 _LONG_AGO_S = 1.0
 """An expiry that is over; the SDK takes 0 for none."""
+
+
+class OwnLoginError(RuntimeError):
+    """A login could not be made."""
 
 
 class OwnLoginNeededError(PermissionError):
@@ -49,46 +55,38 @@ class OwnLoginNeededError(PermissionError):
         super().__init__("it wants your own login, which was not made yet, or has ended")
 
 
+def _future() -> asyncio.Future[Any]:
+    return asyncio.get_running_loop().create_future()
+
+
+@dataclass(frozen=True, eq=False)
 class BrowserSteps:
     """What a login does in a person's browser: it is sent to an address, and comes back with a code."""
 
-    def __init__(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.address: asyncio.Future[str] = loop.create_future()
-        """Where the browser is to be sent."""
-        self.code: asyncio.Future[AuthorizationCodeResult] = loop.create_future()
-        """What it brings back."""
-
-    async def show(self, address: str) -> None:
-        """Take the address."""
-        self.address.set_result(address)
-
-    async def answer(self) -> AuthorizationCodeResult:
-        """Return what the browser brings back."""
-        return await self.code
+    address: asyncio.Future[str] = field(default_factory=_future)
+    code: asyncio.Future[AuthorizationCodeResult] = field(default_factory=_future)
 
 
-class _ForOnce:
-    """Keeps what a flow brings for as long as that lasts, and knows only the client that is registered already."""
+@dataclass(frozen=True)
+class _Known(TokenStorage):
+    """What a flow begins with; what it brings it holds itself."""
 
-    def __init__(self, client: OAuthClientInformationFull | None = None, tokens: OAuthToken | None = None) -> None:
-        self.client, self.tokens = client, tokens
+    client: OAuthClientInformationFull | None
+    tokens: OAuthToken | None = None
 
     async def get_tokens(self) -> OAuthToken | None:
         return self.tokens
 
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         return self.client
 
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
+    async def set_tokens(self, tokens: OAuthToken) -> None: ...
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None: ...
 
 
 async def authorized(
-    url: str, steps: BrowserSteps, redirect_uri: str, client: OAuthClient, headers: Mapping[str, str] | None = None
+    url: str, steps: BrowserSteps, redirect_uri: str, client: OAuthClient, headers: Mapping[str, str]
 ) -> OAuthContext:
     """Have a person log in at a server by its own authorization server; return what that gave.
 
@@ -125,48 +123,21 @@ async def authorized(
         if known is not None and metadata is not None and (taken := metadata.token_endpoint_auth_methods_supported):
             if secret is not None and method not in taken:  # all must take that one, and some say that they do not
                 known.token_endpoint_auth_method = "client_secret_post"
-        await steps.show(address)
+        steps.address.set_result(address)
 
-    oauth = OAuthClientProvider(url, about, _ForOnce(known), show, steps.answer)
-    async with asyncio.timeout(LOGIN_S):
-        status = await _driven(oauth, _probe(url, headers), is_login=True)
+    oauth = OAuthClientProvider(url, about, _Known(known), show, lambda: steps.code)
+    async with asyncio.timeout(LOGIN_S), bounded_client() as web:
+        response = await web.send(_probe(url, headers), auth=oauth, stream=True)
     if oauth.context.current_tokens is None:
-        raise OwnLoginError(f"it asked for no login, and answered HTTP {status}")
+        raise OwnLoginError(f"it asked for no login, and answered HTTP {response.status_code}")
     return oauth.context
 
 
-class OwnLoginError(RuntimeError):
-    """A login could not be made."""
-
-
-def _probe(url: str, headers: Mapping[str, str] | None = None) -> httpx2.Request:
+def _probe(url: str, headers: Mapping[str, str]) -> httpx2.Request:
+    """Return a request to which a server answers where to log in."""
     told = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
     told[MCP_PROTOCOL_VERSION_HEADER] = LATEST_HANDSHAKE_VERSION
-    return httpx2.Request("POST", url, headers={**(headers or {}), **told}, content=_PROBE)
-
-
-async def _driven(oauth: httpx2.Auth, probe: httpx2.Request, *, is_login: bool) -> int | None:
-    """Send what an OAuth flow asks for, to make a login or to renew one, and not the request that it is for.
-
-    To make one that is sent once: the answer says where to log in. Its status is returned.
-
-    Raises:
-        httpx2.TransportError: somebody could not be reached; or is not able to renew a login for now.
-    """
-    status = None
-    async with bounded_client() as client, aclosing(oauth.async_auth_flow(probe)) as flow:
-        try:
-            asked = await anext(flow)
-            while asked is not probe or (is_login and status is None):
-                response = await client.send(asked)
-                if asked is probe:
-                    status = response.status_code
-                elif not is_login and (response.status_code == 429 or response.status_code >= 500):
-                    raise httpx2.NetworkError(f"the authorization server answered HTTP {response.status_code}")
-                asked = await flow.asend(response)
-        except StopAsyncIteration:
-            pass
-    return status
+    return httpx2.Request("POST", url, headers={**headers, **told}, content=_PROBE)
 
 
 class _Kept(BaseModel):
@@ -174,7 +145,6 @@ class _Kept(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    v: int = 1
     tokens: OAuthToken
     client: OAuthClientInformationFull | None
     metadata: OAuthMetadata | None
@@ -192,10 +162,6 @@ class _Kept(BaseModel):
             expires_at_s=context.token_expiry_time,
         )
 
-    @property
-    def is_valid(self) -> bool:
-        return self.expires_at_s is None or time.time() <= self.expires_at_s
-
 
 class Account(httpx2.Auth):
     """One person's login at one upstream, which every connection of theirs there is authorized by.
@@ -204,20 +170,21 @@ class Account(httpx2.Auth):
         config: the upstream's.
         person: issuer and subject.
         store: where it is kept, under person, upstream and address, so that no token is shown to another address.
-        start: starts a task that no request waits for.
+        start: starts a task that goes on where the request waits no more that it was begun in.
     """
 
     def __init__(self, config: UpstreamConfig, person: tuple[str, str], store: SealedStore, start: Start) -> None:
+        self.person, self.upstream = person, config.name
         self._url, self._client = config.url.get_secret_value(), config.oauth or OAuthClient()
         self._headers = {name: value.get_secret_value() for name, value in config.headers.items()}
         self._store, self._name = store, ("login", *person, config.name, self._url)
         self._start, self._turn = start, asyncio.Lock()
-        self._renewal: asyncio.Task[_Kept | Exception | None] | None = None
+        self._renewal: asyncio.Task[Any] | None = None
         self._kept: _Kept | None = None
         self.has_login = asyncio.Event()
         """Set while the person is logged in."""
-        self.on_change: Callable[[], None] = lambda: None
-        """Called when they have logged in, or the login has ended."""
+        self.on_login: Callable[[], None] = lambda: None
+        """Called when they have logged in."""
 
     # -- what is kept ------------------------------------------------------------------------------------------------
 
@@ -228,19 +195,15 @@ class Account(httpx2.Auth):
             self._take(kept)
 
     def _read(self) -> _Kept | None:
-        content = self._store.load(*self._name)
-        try:
-            return _Kept.model_validate_json(content) if content is not None else None
-        except ValidationError:
-            logger.warning("a kept login is of another version, and counts as none")
-            return None
+        return self._store.load(_Kept, *self._name)
 
     def _take(self, kept: _Kept | None) -> None:
         self._kept = kept
-        was_there = self.has_login.is_set()
-        (self.has_login.set if kept is not None else self.has_login.clear)()
-        if was_there != self.has_login.is_set():
-            self.on_change()
+        if kept is None:
+            self.has_login.clear()
+        elif not self.has_login.is_set():
+            self.has_login.set()
+            self.on_login()
 
     async def _keep(self, kept: _Kept | None) -> None:
         """Keep it from now on; the last that was kept is the last that is written."""
@@ -255,7 +218,7 @@ class Account(httpx2.Auth):
         if kept is None:
             self._store.remove(*self._name)
         else:
-            self._store.save(kept.model_dump_json().encode(), *self._name)
+            self._store.save(kept, *self._name)
 
     # -- making and using it -----------------------------------------------------------------------------------------
 
@@ -274,7 +237,8 @@ class Account(httpx2.Auth):
         request.headers["Authorization"] = f"Bearer {token}"
         response = yield request
         if response.status_code == 401:
-            await self._end(token)
+            if self._kept is not None and self._kept.tokens.access_token == token:
+                await self._keep(None)
             raise OwnLoginNeededError
 
     async def _token(self, refused: str = "") -> str:
@@ -283,9 +247,10 @@ class Account(httpx2.Auth):
         The renewal goes on where who asked first waits no more: the issuer may have ended the token of before by then.
         """
         kept = self._kept
-        if kept is not None and (not kept.is_valid or kept.tokens.access_token == refused):
+        has_ended = kept is not None and kept.expires_at_s is not None and time.time() > kept.expires_at_s
+        if kept is not None and (has_ended or kept.tokens.access_token == refused):
             if self._renewal is None or self._renewal.done():
-                self._renewal = self._start(self._renewed_or_why_not(kept))
+                self._renewal = self._start(partial(self._renewed, kept))
             outcome = await asyncio.shield(self._renewal)
             if isinstance(outcome, Exception):
                 raise outcome
@@ -294,27 +259,26 @@ class Account(httpx2.Auth):
             raise OwnLoginNeededError
         return kept.tokens.access_token
 
-    async def _renewed_or_why_not(self, kept: _Kept) -> _Kept | Exception | None:
-        try:
-            return await self._renewed(kept)
-        except Exception as error:
-            return error
-
     async def _renewed(self, kept: _Kept) -> _Kept | None:
-        """Return the login with new tokens; None where it has ended."""
+        """Return the login with new tokens; None where it has ended.
+
+        Raises:
+            httpx2.TransportError: the authorization server can't be reached, or can't renew it for now.
+        """
         about = OAuthClientMetadata(redirect_uris=None)
-        oauth = OAuthClientProvider(self._url, about, _ForOnce(kept.client, kept.tokens))
+        oauth = OAuthClientProvider(self._url, about, _Known(kept.client, kept.tokens))
         oauth.context.oauth_metadata, oauth.context.protected_resource_metadata = kept.metadata, kept.resource
         oauth.context.token_expiry_time = _LONG_AGO_S
-        await _driven(oauth, _probe(self._url), is_login=False)
+        probe = _probe(self._url, {})
+        async with bounded_client() as client, aclosing(oauth.async_auth_flow(probe)) as flow:
+            if (asked := await anext(flow)) is not probe:  # else there is nothing to renew it by
+                response = await client.send(asked)
+                if response.status_code == 429 or response.status_code >= 500:
+                    raise httpx2.NetworkError(f"the authorization server answered HTTP {response.status_code}")
+                await flow.asend(response)
         renewed = _Kept.of(oauth.context) if oauth.context.is_token_valid() else None
         if renewed is None and (there := await in_daemon_thread(self._read)) is not None and there != kept:
             renewed = there  # another process renewed it, after which the issuer takes the token of before no more
         if self._kept is kept:  # else they have logged in anew meanwhile
             await self._keep(renewed)
         return self._kept
-
-    async def _end(self, token: str) -> None:
-        """Forget the login, where it is still the one whose token was refused."""
-        if self._kept is not None and self._kept.tokens.access_token == token:
-            await self._keep(None)

@@ -35,13 +35,11 @@ _BEHIND = {
 
 
 class Snapshots(Protocol):
-    """Keeps what upstreams list; both methods wait for a disk."""
+    """Keeps what upstreams listed last; both methods wait for a disk."""
 
-    def load(self, config: UpstreamConfig) -> Snapshot | None:
-        """Return what an upstream listed last; None where that is not known."""
+    def load(self, config: UpstreamConfig) -> Snapshot | None: ...
 
-    def save(self, snapshot: Snapshot) -> None:
-        """Keep it."""
+    def save(self, snapshot: Snapshot) -> None: ...
 
 
 class Upstreams:

@@ -60,7 +60,7 @@ async def test_each_see_their_own_and_a_link_passed_on_binds_nobody(tmp_path: Pa
                 await theirs.open(links[name])
                 await theirs.press()
                 await through_the_provider(theirs, provider, name)
-                assert f"You are <strong>{name}</strong>" in theirs.page
+                assert f"You are {name} (" in theirs.page
                 await theirs.press()
                 await through_the_provider(theirs, provider, name)
                 assert "You can close this page" in theirs.page

@@ -25,7 +25,7 @@ def check(gateway: AgentServer) -> None:
 @pytest.mark.parametrize(
     ("environ", "told"),
     [
-        ({"MCP_SECRET_KEY": ""}, "callers log in there themselves, and no key seals that: 'mail'"),
+        ({"MCP_SECRET_KEY": ""}, "no secret key to seal callers' logins with"),
         ({"MCP_SECRET_KEY": "c2hvcnQ="}, "the secret key has 5 bytes, not 32"),
         ({"MCP_AUTH_BASE_URL": ""}, "no address for the links of callers' logins"),
     ],
