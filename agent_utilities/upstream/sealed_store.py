@@ -52,10 +52,9 @@ def read_key(text: str, file: str) -> bytes:
     try:
         key = urlsafe_b64decode(text.encode("ascii"))
     except ValueError:
-        raise SettingsError("the secret key is no URL-safe base64", "[hidden]", source, _HINT) from None
+        key = b""
     if len(key) != _KEY_BYTES:
-        told = f"the secret key has {len(key)} bytes, not {_KEY_BYTES}"
-        raise SettingsError(told, "[hidden]", source, _HINT)
+        raise SettingsError(f"the secret key is no {_KEY_BYTES} bytes in URL-safe base64", "[hidden]", source, _HINT)
     return key
 
 

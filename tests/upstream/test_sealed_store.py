@@ -114,10 +114,10 @@ class TestKey:
         ("text", "told"),
         [
             ("", "no secret key"),
-            (urlsafe_b64encode(b"x" * 16).decode(), "has 16 bytes, not 32"),
-            (urlsafe_b64encode(b"x" * 33).decode(), "has 33 bytes, not 32"),
-            ("schlüssel", "is no URL-safe base64"),
-            ("abc", "is no URL-safe base64"),
+            (urlsafe_b64encode(b"x" * 16).decode(), "is no 32 bytes in URL-safe base64"),
+            (urlsafe_b64encode(b"x" * 33).decode(), "is no 32 bytes in URL-safe base64"),
+            ("schlüssel", "is no 32 bytes in URL-safe base64"),
+            ("abc", "is no 32 bytes in URL-safe base64"),
         ],
     )
     def test_that_is_none_is_refused_without_being_shown(self, text: str, told: str) -> None:

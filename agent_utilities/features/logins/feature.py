@@ -57,7 +57,7 @@ class Logins(Feature):
         self._upstreams = upstreams
         self._configs: Sequence[UpstreamConfig] = ()
         """Of the upstreams that callers log in at, while it runs."""
-        self._held: dict[Person | None, tuple[Held, asyncio.Task[Any]]] = {}
+        self._held: dict[Person | None, Held] = {}
         """What people have; the last is the one used most recently."""
         self._group: asyncio.TaskGroup | None = None
         self._context = contextvars.Context()
@@ -72,7 +72,7 @@ class Logins(Feature):
         if not self._held or is_over_stdio() or is_introspecting():
             return None
         held = self._held.get(present_person())
-        return held[0].union if held is not None else None
+        return held.union if held is not None else None
 
     @cached_property
     def _prepared(self) -> tuple[Links, SealedStore]:
@@ -139,11 +139,11 @@ class Logins(Feature):
         if self._group is None:
             return
         is_same, self._configs = self._configs == (now := self._upstreams.of_callers()), now
-        for held, task in list(self._held.values()):
+        for held in self._held.values():
             if is_same:
                 held.outdated.set()
             else:
-                task.cancel()  # it is brought anew with their next request
+                held.task.cancel()  # it is brought anew with their next request
         if not is_same:
             self._held.clear()
 
@@ -152,18 +152,17 @@ class Logins(Feature):
         if not self._configs or request.is_dry:
             return
         person = present_person()
-        present = self._held.pop(person) if person in self._held else self._begun(person)
-        self._held[person] = present
+        held = self._held[person] = self._held.pop(person) if person in self._held else self._begun(person)
         try:
             async with asyncio.timeout(_BRING_S):
-                await present[0].was_tried.wait()
+                await held.was_tried.wait()
         except TimeoutError:
             logger.error("a disk hangs: what a caller has by logins of their own is not served for a request")
 
-    def _begun(self, person: Person | None) -> tuple[Held, asyncio.Task[Any]]:
-        unused = [person for person, (each, _) in self._held.items() if not each.is_in_use]
+    def _begun(self, person: Person | None) -> Held:
+        unused = [name for name, each in self._held.items() if not each.is_in_use]
         for each in unused[: max(0, len(self._held) + 1 - N_PEOPLE)]:
-            self._held.pop(each)[1].cancel()
+            self._held.pop(each).task.cancel()
         links, store = self._prepared
         operator = self.host.surface.operator
         held = Held(person, self._configs, self._upstreams.provider, store, links, self._start)
@@ -172,22 +171,17 @@ class Logins(Feature):
             environ=with_folder(operator.environ, operator.settings.gateway_folder),
             before_import=partial(make_session_state, self.host),
         )
-        task = self._start(lambda: guarded(run()))
-
-        def ended(_: object) -> None:
-            if self._held.get(person) == (held, task):
-                del self._held[person]
-
-        task.add_done_callback(ended)
-        return held, task
+        held.task = self._start(lambda: guarded(run()))
+        held.task.add_done_callback(lambda _: self._held.get(person) is held and self._held.pop(person))
+        return held
 
     # -- what is told ------------------------------------------------------------------------------------------------
 
     def _logins(self, request: Request) -> list[OwnLogin]:
         """Return the caller's logins at the upstreams that they may learn of."""
         held = self._held.get(present_person())
-        logins, bounds = held[0].logins if held is not None else (), request.verdict.bounds
-        return [each for each in logins if self._upstreams.may_learn(each.upstream.config.name, bounds)]
+        logins, bounds = held.logins if held is not None else (), request.verdict.bounds
+        return [each for each in logins if self._upstreams.may_learn_of(each.upstream, bounds)]
 
     def _tool(self, login: OwnLogin) -> OwnTool:
         """Return the tool to log in by."""

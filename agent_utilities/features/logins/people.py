@@ -57,6 +57,8 @@ class Held:
         self._person, self._configs, self._provider, self._store, self._links = person, configs, provider, store, links
         known = configs if person is not None else ()
         self._accounts = {each.name: Account(each, person or ("", ""), store, start) for each in known}
+        self.task: asyncio.Task[Any]
+        """What runs it."""
         self.logins: Sequence[OwnLogin] = ()
         """What has them log in, by upstream."""
         self.union: Union | None = None
@@ -82,7 +84,7 @@ class Held:
             GatewayConfig(upstreams=tuple(self._configs)),
             store=OwnSnapshots(self._store, self._person or ("", "")),
             on_change=lambda _: self.outdated.set(),
-            auth_of=lambda config: self._accounts[config.name],
+            auth_of=lambda config, _: self._accounts[config.name],
             may_list=lambda config: config.name in self._accounts and self._accounts[config.name].has_login.is_set(),
             **options,
         )

@@ -175,7 +175,7 @@ class Upstreams(Feature):
         enabled = [each for each in self.upstreams if each.config.enabled]
         # A gateway tells how many of its own it has not reached yet.
         lacking = [each for each in enabled if each.snapshot is None or each.snapshot.n_absent > 0]
-        return [each.config.name for each in lacking if self._may_learn_of(each, bounds)]
+        return [each.config.name for each in lacking if self.may_learn_of(each, bounds)]
 
     # -- first lists: many hosts list once and never again, so for some seconds they wait for what was never seen ------
 
@@ -200,7 +200,7 @@ class Upstreams(Feature):
         def is_wanted(upstream: Upstream) -> bool:
             prefix = self.provider.prefix_of(upstream.config.name)
             may_have = name is None or kind not in ("tool", "prompt") or name.startswith(prefix)
-            return may_have and self._may_learn_of(upstream, verdict.bounds)
+            return may_have and self.may_learn_of(upstream, verdict.bounds)
 
         if name is not None and any(is_unseen(each) and is_wanted(each) for each in self.upstreams):
             with self.host.surface.under_verdict(verdict):
@@ -236,12 +236,7 @@ class Upstreams(Feature):
             logger.warning("first lists do without %s from now on: %s", name, what)
             await in_daemon_thread(partial(self._store.note_late, upstream.config))
 
-    def may_learn(self, name: str, bounds: Bounds) -> bool:
-        """Whether bounds may leave anything of the upstream of a name."""
-        upstream = self.upstreams.get(name)
-        return upstream is not None and self._may_learn_of(upstream, bounds)
-
-    def _may_learn_of(self, upstream: Upstream, bounds: Bounds) -> bool:
+    def may_learn_of(self, upstream: Upstream, bounds: Bounds) -> bool:
         """Whether bounds may leave anything of an upstream that was never seen: by its name, and its toolsets."""
         config = upstream.config
         capabilities = frozenset(config.capabilities) or None
@@ -268,7 +263,7 @@ class Upstreams(Feature):
         told = {
             each.config.name: _told(each, permitted.get(each.config.name, 0))
             for each in self.upstreams
-            if each.config.name in permitted or (each.snapshot is None and self._may_learn_of(each, bounds))
+            if each.config.name in permitted or (each.snapshot is None and self.may_learn_of(each, bounds))
         }
         if self.host.transport != "stdio":
             told |= {each.name: {"state": "per caller"} for each in self.of_callers() if each.name in told}

@@ -53,7 +53,7 @@ class Shared:
     Args:
         places: for those that are started unasked.
         before_import: called on the event loop before a thread imports what a start needs.
-        auth_of: returns what an upstream over HTTP is shown of us; the gateway's own login by default.
+        auth_of: returns what an upstream over HTTP is shown of us; see the one of `login.py`, which it is by default.
         may_list: tells whether an upstream may be listed already, before anybody has called it.
         importing: held while a thread imports what a start needs, which takes a second: threads that import the same
             packages at once can deadlock.
@@ -64,7 +64,7 @@ class Shared:
     policy: Policy
     places: asyncio.Semaphore
     before_import: Callable[[], None] = lambda: None
-    auth_of: Callable[[UpstreamConfig], httpx2.Auth | None] | None = None
+    auth_of: Callable[[UpstreamConfig, str], httpx2.Auth | None] | None = None
     may_list: Callable[[UpstreamConfig], bool] = lambda _: True
     importing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -157,16 +157,13 @@ class Opener:
                 guard=shared.guard,
                 unfinished=self._unfinished,
             )
+        from agent_utilities.settings import read_settings
+        from agent_utilities.upstream.http.login import auth_of
         from agent_utilities.upstream.http.transports import HttpUpstream, SseUpstream
 
         kind = SseUpstream if name == "sse" else HttpUpstream
-        return kind(self.config, (shared.auth_of or self._gateways_own)(self.config), self._unfinished)
-
-    def _gateways_own(self, config: UpstreamConfig) -> httpx2.Auth | None:
-        from agent_utilities.settings import read_settings
-        from agent_utilities.upstream.http.login import auth_of
-
-        return auth_of(config, read_settings(self.shared.environ).gateway_folder)
+        auth = (shared.auth_of or auth_of)(self.config, read_settings(shared.environ).gateway_folder)
+        return kind(self.config, auth, self._unfinished)
 
     # -- why it could not --------------------------------------------------------------------------------------------
 

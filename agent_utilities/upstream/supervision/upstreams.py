@@ -61,7 +61,7 @@ class Upstreams:
         logs: Path | None = None,
         policy: Policy | None = None,
         before_import: Callable[[], None] = lambda: None,
-        auth_of: Callable[[UpstreamConfig], httpx2.Auth | None] | None = None,
+        auth_of: Callable[[UpstreamConfig, str], httpx2.Auth | None] | None = None,
         may_list: Callable[[UpstreamConfig], bool] = lambda _: True,
     ) -> None:
         self._store, self._on_change, self._logs = store, on_change, logs

@@ -26,7 +26,7 @@ def check(gateway: AgentServer) -> None:
     ("environ", "told"),
     [
         ({"MCP_SECRET_KEY": ""}, "no secret key to seal callers' logins with"),
-        ({"MCP_SECRET_KEY": "c2hvcnQ="}, "the secret key has 5 bytes, not 32"),
+        ({"MCP_SECRET_KEY": "c2hvcnQ="}, "the secret key is no 32 bytes in URL-safe base64"),
         ({"MCP_AUTH_BASE_URL": ""}, "no address for the links of callers' logins"),
     ],
 )
