@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
+from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
@@ -23,11 +24,10 @@ import fastmcp
 from fastmcp.server.dependencies import get_access_token
 from mcp.shared.auth import AuthorizationCodeResult
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from agent_utilities.access.rules import LOCAL
-from agent_utilities.features.logins import pages
 from agent_utilities.mcp.events import LoggedIn
 from agent_utilities.mcp.sessions import of_token
 from agent_utilities.upstream.config import OAuthClient
@@ -44,6 +44,20 @@ _N_TRIES = 8
 """How often somebody may try to show that a link is theirs: each try has the issuer register a client."""
 _ANSWER_S = 60.0
 """Seconds that an authorization server may take for its part of a step."""
+
+# Plain HTML without a script, that no other page can frame, and no cache keeps.
+_HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+    "referrer-policy": "same-origin",
+    "x-frame-options": "DENY",
+}
+_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title><main><h1>{title}</h1><p>{told}</p>{form}</main></html>"""
+_FORM = """<form method="post" action="{action}"><input type="hidden" name="step" value="{step}">
+<input type="hidden" name="key" value="{key}">{more}<button>Continue</button></form>"""
+_TOKEN = """<p><label>The token that your agent calls this server with:
+<input type="password" name="token" autocomplete="off" required></label></p>"""
 
 Person = tuple[str, str]
 """Issuer and subject: one subject of two issuers is two people."""
@@ -135,7 +149,7 @@ class Links:
         """Show what a link is for, and nothing of whom: whoever opens it is nobody yet."""
         link = self._links.get(request.path_params["state"])
         if link is None or not link.is_open:
-            return pages.spent()
+            return _spent()
         browser = request.cookies.get(self._cookie) or secrets.token_urlsafe(32)
         auth = self._host.auth
         routes = auth.get_routes(urlsplit(self._mcp_url).path) if auth is not None else []
@@ -154,14 +168,14 @@ class Links:
         link = self._links.get(request.path_params["state"])
         browser = request.cookies.get(self._cookie, "")
         if link is None or not browser or not _is_same(given.get("key", ""), self._form_key(link, browser)):
-            return pages.spent()
+            return _spent()
         if given.get("step") == "go":
             if link.is_late or not _is_same(link.browser, browser):
-                return pages.spent()
+                return _spent()
             del self._links[link.state]
             return await self._send_away(partial(self._log_in, link), browser)
         if not link.is_open:
-            return pages.spent()
+            return _spent()
         link.n_tries += 1
         if given.get("step") == "token":
             return await self._proven(link, browser, given.get("token", "").strip())
@@ -172,10 +186,10 @@ class Links:
         given = request.query_params
         browser, steps, task = self._away.pop(given.get("state", ""), ("", None, None))
         if steps is None or task is None:
-            return pages.spent()
+            return _spent()
         if not _is_same(browser, request.cookies.get(self._cookie, "")):
             task.cancel()
-            return pages.spent()
+            return _spent()
         if "code" in given:
             result = AuthorizationCodeResult(code=given["code"], state=given["state"], iss=given.get("iss"))
             steps.code.set_result(result)
@@ -196,7 +210,7 @@ class Links:
         found = await auth.verify_token(token) if auth is not None and token else None
         if found is None or of_token(found).person != link.account.person or link.browser:
             told = "It was made for somebody else. Nothing was bound to anything."
-            return pages.page("This link is not yours", told, 403)
+            return _html("This link is not yours", told, 403)
         link.browser = browser
         issuer, subject = link.account.person
         told = (
@@ -209,7 +223,7 @@ class Links:
         account = link.account
         await account.log_in(steps, redirect_uri=self._redirect_uri)
         self._host.notify(LoggedIn(*account.person, account.upstream))
-        return pages.page(f"Logged in at {account.upstream}", "You can close this page, and go back to your agent.")
+        return _html(f"Logged in at {account.upstream}", "You can close this page, and go back to your agent.")
 
     async def _send_away(self, work: Callable[[BrowserSteps], Awaitable[Response]], browser: str) -> Response:
         """Begin what has a browser go to an authorization server, and send it there."""
@@ -223,14 +237,16 @@ class Links:
         state = parse_qs(parts.query).get("state", [""])[0]
         if parts.scheme not in ("http", "https") or not state:
             task.cancel()
-            return pages.failed("its authorization server has no address that a browser can be sent to")
+            return _failed("its authorization server has no address that a browser can be sent to")
         self._away[state] = browser, steps, task
         task.add_done_callback(lambda _: self._away.pop(state, None))
-        return RedirectResponse(address, 303, headers=pages.HEADERS)
+        return RedirectResponse(address, 303, headers=_HEADERS)
 
     def _page(self, link: Link, told: str, step: str, browser: str) -> Response:
-        form = pages.form(step, self._form_key(link, browser), link.url)
-        return pages.page(f"Log in at {link.account.upstream}", told, form=form)
+        """Return a page whose form leads to a step: `token`, which it asks for, `prove` or `go`."""
+        more = _TOKEN if step == "token" else ""
+        form = _FORM.format(step=step, key=self._form_key(link, browser), action=escape(link.url), more=more)
+        return _html(f"Log in at {link.account.upstream}", told, form=form)
 
     def _form_key(self, link: Link, browser: str) -> str:
         """Return what a page's form brings along, so that no page of somebody else's can send it."""
@@ -242,12 +258,27 @@ async def _outcome(task: asyncio.Task[Any]) -> Response:
     await asyncio.wait([task], timeout=_ANSWER_S)
     if not task.done() or task.cancelled():
         task.cancel()
-        return pages.failed("its authorization server did not answer in time")
+        return _failed("its authorization server did not answer in time")
     brought = task.result()
     if isinstance(brought, Response):
         return brought
     logger.info("a login failed: %s", type(brought).__name__)
-    return pages.failed(str(brought) if isinstance(brought, OwnLoginError) else type(brought).__name__)
+    return _failed(str(brought) if isinstance(brought, OwnLoginError) else type(brought).__name__)
+
+
+def _html(title: str, told: str, status: int = 200, form: str = "") -> Response:
+    html = _PAGE.format(title=escape(title), told=escape(told), form=form)
+    return HTMLResponse(html, status, headers=_HEADERS)
+
+
+def _spent() -> Response:
+    """Return what a link shows that was used, is too old or was never made, and what comes from another browser."""
+    told = "It serves once, for ten minutes, in one browser. Call again to be given another one."
+    return _html("This link does not serve any more", told, 410)
+
+
+def _failed(why: str) -> Response:
+    return _html("The login failed", f"{why}. Call again to be given another link.", 502)
 
 
 def _is_same(one: str, other: str) -> bool:
