@@ -52,23 +52,19 @@ class Later:
     more: tuple[Any, ...] = ()
     wanted: Callable[[], object] = lambda: False
 
-    def is_on(self, operator: Operator) -> bool:
-        """Return whether the operator's settings want it, or anything else does."""
-        return any(getattr(operator.settings, name) for name in self.settings) or bool(self.wanted())
+    def made(self, operator: Operator) -> Feature | None:
+        """Return the feature; None where nothing wants it."""
+        is_wanted = any(getattr(operator.settings, name) for name in self.settings) or self.wanted()
+        return resolve_name(self.place)(*self.more) if is_wanted else None
 
 
 class FeatureList:
-    """Asks features, each only where it has something to say.
-
-    Args:
-        features: in the order in which they are asked.
-    """
+    """Asks features, each only where it has something to say."""
 
     def __init__(self, features: Iterable[Feature | Later]) -> None:
-        self._given: tuple[Feature | Later, ...] = tuple(features)
-        self._is_complete = False
+        self._given = tuple(features)
         self._others: list[tuple[Observer, tuple[type[Event], ...]]] = []
-        self._take(each for each in self._given if isinstance(each, Feature))
+        self._take()
 
     def complete(self, host: AgentServer) -> None:
         """Import the features that were left for later and are wanted, and attach them; once.
@@ -76,18 +72,17 @@ class FeatureList:
         Raises:
             InputError: the operator's settings can't be read.
         """
-        if self._is_complete:
+        if len(before := self._features) == len(self._given):
             return
-        before, operator = self._features, host.surface.operator
-        wanted = [each for each in self._given if isinstance(each, Feature) or each.is_on(operator)]
-        self._is_complete = True
-        self._take(each if isinstance(each, Feature) else resolve_name(each.place)(*each.more) for each in wanted)
+        every = [each if isinstance(each, Feature) else each.made(host.surface.operator) for each in self._given]
+        self._given = tuple(each for each in every if each is not None)
+        self._take()
         for each in self._features:
             if each not in before:
                 each.attach(host)
 
-    def _take(self, features: Iterable[Feature]) -> None:
-        self._features = tuple(features)
+    def _take(self) -> None:
+        self._features = tuple(each for each in self._given if isinstance(each, Feature))
         methods = [name for name in vars(Feature) if not name.startswith("_") and callable(getattr(Feature, name))]
         self._with: dict[str, tuple[Any, ...]] = {
             name: tuple(each for each in self._features if getattr(type(each), name) is not getattr(Feature, name))
