@@ -141,11 +141,7 @@ class HashedEmbeddings:
 
 
 class Clock:
-    """A clock that a test sets; calling it gives the time, as `time.time` and `time.monotonic` do.
-
-    Args:
-        now_s: seconds to start from.
-    """
+    """A clock that a test sets; calling it gives the time, as `time.time` and `time.monotonic` do."""
 
     def __init__(self, now_s: float = 0.0) -> None:
         self.now_s = now_s

@@ -106,9 +106,7 @@ class Toolchains:
     with them, it is ended with all that it started.
 
     Args:
-        environ: our environment.
         allow_install: whether the operator allows that installers run; nothing else can.
-        limit_s: seconds that an installer may take.
     """
 
     def __init__(self, *, environ: Mapping[str, str], allow_install: bool, limit_s: float = LIMIT_S) -> None:

@@ -25,10 +25,7 @@ def explained(
     """Return what a model is told beside a tool's error, its schema, where the arguments are what is wrong; else None.
 
     Args:
-        name: the tool's.
         said: its error, as text.
-        arguments: what it was called with.
-        schema: its input schema.
         is_checked: whether arguments that the schema refuses are wrong where the error does not say so; a tool that
             always says so may take more than its schema does.
     """

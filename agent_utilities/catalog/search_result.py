@@ -55,7 +55,6 @@ def names_of_server(server: str, tools: Iterable[tuple[Entry, str]]) -> frozense
     """Return the names of the tools that are of a server, or have a tag of that name.
 
     Args:
-        server: what was asked for.
         tools: those that the caller may use, each with its server; empty where that is not known.
 
     Raises:

@@ -116,12 +116,7 @@ def _add_rows(table: NamesTable, rows: list[ContextRow], report: ContextReport, 
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """What counts tokens.
-
-    Args:
-        name: what it is, in words.
-        count: returns how many tokens a tool's definition or a text takes.
-    """
+    """What counts tokens."""
 
     name: str
     count: Callable[[Mapping[str, Any] | str], int]

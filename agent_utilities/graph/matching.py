@@ -105,9 +105,6 @@ async def match_literally(
     """Return the tools that bear a normalised query as it stands, and the neighbours of some, by one statement.
 
     Args:
-        graph: an open backend.
-        server: whose tools.
-        text: the query.
         near: names of the tools whose neighbours are wanted; they may come from anywhere.
         scope: whose calls count: everybody's where empty, else the subject's of this salted hash.
     """

@@ -177,7 +177,6 @@ async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -
     Of two processes that write at once the last one's edges remain, all of them and no others.
 
     Args:
-        graph: an open backend.
         server: the server's name; a gateway's edges go between tools of all its upstreams.
         edges: in any order, one for each pair and kind; a `used_with` has its names in the order of the alphabet.
 

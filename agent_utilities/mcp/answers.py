@@ -56,14 +56,7 @@ async def listing(
     list_them: Callable[..., Awaitable[Sequence[_C]]],
     run_middleware: bool,
 ) -> Sequence[_C]:
-    """List under the verdict in force, and take its catalog for what the caller is listed.
-
-    Args:
-        server: the server.
-        kind: what is listed.
-        list_them: FastMCP's own method.
-        run_middleware: whether it is to go through the author's middleware, where that has anything to do with it.
-    """
+    """List under the verdict in force, and take its catalog for what the caller is listed."""
     surface, through_middleware = server.surface, run_middleware and may_be_answered(server, kind)
     with surface.under_verdict() as verdict:
         verdict.decisions.pop((surface, kind), None)  # one of another listing of the request
@@ -227,12 +220,7 @@ async def past_middleware(server: AgentServer) -> Sequence[Tool] | None:
 
 
 async def without_denied_pages(resources: Sequence[Resource], list_tools: ListTools) -> Sequence[Resource]:
-    """Return resources without the pages of tools that are denied.
-
-    Args:
-        resources: as they are listed.
-        list_tools: lists the tools of the verdict in force.
-    """
+    """Return resources without the pages of tools that are denied."""
     if not any(str(resource.uri).startswith(_PREFAB) for resource in resources):
         return resources
     pages = await _pages(list_tools)
@@ -323,8 +311,6 @@ def is_shown(kind: ComponentKind, component: Component, decision: Decision, *, i
     """Return whether a component of a list that went through middleware may be shown; None where it is not decided.
 
     Args:
-        kind: what is listed.
-        component: as middleware left it.
         decision: on what the server itself lists; it may have no component of this name.
         is_foreign: whether middleware answered itself; preferences are then held here too.
     """
@@ -347,13 +333,7 @@ _UNKNOWN = frozenset({"unexpected_keyword_argument", "extra_forbidden"})
 
 
 def explain_arguments(tool: str, error: ValidationError, parameters: Collection[str]) -> str:
-    """Return what is wrong with a call's arguments, without pydantic's own layout and links.
-
-    Args:
-        tool: the tool's name.
-        error: what validating the arguments raised.
-        parameters: the names of the tool's arguments.
-    """
+    """Return what is wrong with a call's arguments, without pydantic's own layout and links."""
     errors = error.errors(include_url=False, include_context=False)
     told = [_explained(entry, parameters) for entry in errors[:_N_TOLD]]
     if len(errors) > _N_TOLD:

@@ -21,12 +21,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class RequestServed(Event):
-    """A request was answered.
-
-    Args:
-        method: as in the protocol.
-        outcome: `ok` or `error`.
-    """
+    """A request was answered."""
 
     method: str
     outcome: str

@@ -51,7 +51,6 @@ def hold_private_lists(
     Ends when: FastMCP passes injected tools through a server's transforms, and keeps what providers list.
 
     Args:
-        server: the server.
         kept: given what lists the providers' tools, returns them before any transform: as they are, or were kept.
         permits: whether the current request may call an injected tool.
 
@@ -254,10 +253,6 @@ def watch_components(provider: LocalProvider, on_change: Callable[[FastMCPCompon
 
     Why: `_add_component` and `_remove_component` are where all of them pass; FastMCP tells nobody.
     Ends when: a provider offers a hook for changes of what it holds.
-
-    Args:
-        provider: the provider to watch.
-        on_change: called with each component, after it was added or removed.
     """
     add, remove = provider._add_component, provider._remove_component
     _generations[provider] = next(_counter)

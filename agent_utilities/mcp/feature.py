@@ -224,8 +224,6 @@ class Feature:
         """Wait for what was never seen and this caller may learn of, at the very start, for some seconds at most.
 
         Args:
-            caller: what the caller selects.
-            kind: what is listed, or looked up.
             name: the name or URI that is looked up; None for a list.
         """
 
@@ -233,10 +231,5 @@ class Feature:
         """Bring in what is not known yet, however long it takes, before an operator is shown everything."""
 
     async def report(self, selection: Selection, make: Callable[[], Awaitable[Request]]) -> Request:
-        """Return a request for a report where no server runs, once what it needs was made ready.
-
-        Args:
-            selection: what is reported on.
-            make: makes the request.
-        """
+        """Return a request for a report where no server runs, once what it needs was made ready."""
         return await make()

@@ -24,7 +24,6 @@ def with_background(jobs: Callable[[], Sequence[Job]], lifespan: Lifespan | None
     Args:
         jobs: returns what to run, when the lifespan is entered: until the server stops, then each is cancelled; a
             failure is logged and does not stop the server.
-        lifespan: the author's lifespan, or None.
     """
 
     @asynccontextmanager

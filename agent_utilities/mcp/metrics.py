@@ -25,11 +25,7 @@ _SECONDS = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1)
 
 
 class Metrics:
-    """The metrics of one server, in registries of its own: what everybody may read, and what tells of denied tools.
-
-    Args:
-        server: the server; its features register metrics of their own.
-    """
+    """The metrics of one server, in registries of its own: what everybody may read, and what tells of denied tools."""
 
     content_type = CONTENT_TYPE_LATEST
     hears = (RequestServed, Decided, ToolsListed)

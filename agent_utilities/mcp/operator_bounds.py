@@ -218,8 +218,6 @@ async def components(server: AgentServer, kind: ComponentKind, *, past_mounted: 
     Of a provider whose components come from elsewhere nothing is asked: that may take long, or start a process.
 
     Args:
-        server: the server.
-        kind: the kind.
         past_mounted: whether past the bounds of servers mounted in it too.
     """
     found: list[Any] = list(server.author_injected_tools()) if kind == "tool" else []

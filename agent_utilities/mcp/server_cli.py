@@ -54,7 +54,6 @@ def run(server: AgentServer, argv: Sequence[str] | None = None) -> NoReturn:
     """Run a server's command line and exit: 0 when done, 2 with one line on stderr for bad input, 130 when interrupted.
 
     Args:
-        server: the server to run.
         argv: arguments without the program's name; the process's by default.
     """
     _run(server, lambda: server, argv)
@@ -115,7 +114,6 @@ def launch(load: Callable[[], AgentServer], options: Options) -> None:
 
     Args:
         load: returns the server; called when the options are known to be good.
-        options: what was given.
 
     Raises:
         InputError: a value can't be read.

@@ -129,7 +129,6 @@ class Session:
         """Apply a pure step to what a feature keeps, and return what it keeps from now on.
 
         Args:
-            feature: its name.
             default: what the step is applied to where nothing is kept yet.
             step: returns the next value; it may be called again on a newer one.
         """
@@ -185,11 +184,7 @@ class Client:
 
 
 class Sessions:
-    """The sessions of one server, until their connections end.
-
-    Args:
-        on_end: called with the id of each that has ended.
-    """
+    """The sessions of one server, until their connections end."""
 
     def __init__(self, on_end: Callable[[str], None]) -> None:
         self._on_end, self._store = on_end, SessionStore()
@@ -214,12 +209,7 @@ class Sessions:
         return session
 
     def named_by(self, request: HttpRequest, *, of_anyone: bool = False) -> Session | None:
-        """Return the live session that another HTTP request names; None where it is not, or is another caller's.
-
-        Args:
-            request: the request.
-            of_anyone: whether its sender may ask for sessions of others.
-        """
+        """Return the live session that another request names, one's own or `of_anyone`; None where there is none."""
         if (session_id := request.headers.get(_HEADER)) is None:
             return None
         if of_anyone:

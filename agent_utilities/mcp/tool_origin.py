@@ -43,12 +43,7 @@ class ForeignTool(Tool):
 
 
 def origin_of(tool: Tool, server: FastMCP[Any]) -> ToolOrigin:
-    """Return where a tool comes from.
-
-    Args:
-        tool: as it is listed.
-        server: the server that lists it.
-    """
+    """Return where a tool comes from."""
     if isinstance(tool, ForeignTool):
         return tool.origin
     return ToolOrigin(ToolServer(given_name(mounted_server(tool) or server)))

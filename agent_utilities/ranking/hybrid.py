@@ -215,7 +215,6 @@ class HybridIndex:
         """Return what past requests of permitted tools say; None where there are none.
 
         Args:
-            lexical: the permitted tools.
             mean: what is taken out of their vectors.
             vectors: (n_texts, n_dimensions) of a request.
             cosines: (n_texts, n_tools) as the tools' own texts make them.

@@ -269,9 +269,6 @@ def _view(
     """Return the view of the tools at some places, ascending: what reading these alone would give; None for all.
 
     Args:
-        documents: the words of each tool of the catalog.
-        term_numbers: the number of each term of theirs.
-        names: the tools' places by name.
         servers: (n_tools,) the number of each tool's server.
         places: of the tools in the view.
     """

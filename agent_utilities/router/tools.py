@@ -44,7 +44,6 @@ class RoutedTools:
     """The tools of a router, in the order they were given, each name once, and which of them are listed.
 
     Args:
-        tools: as they are given, or a server lists them.
         server: the server that they come from; empty where it is not known.
         preferences: pins, and when tools are deferred.
         host_tools: the names of the host's own tools.

@@ -71,9 +71,6 @@ def read_fields(
     """Return what a file says; nothing in it is passed over, for all of it is ours.
 
     Args:
-        table: the file's content.
-        name: the file, as people read it.
-        channel: whose it is.
         settings: the names of settings that are no selection fields.
         tables: the tables whose keys are settings, after the table's name and a `_`.
 
@@ -240,8 +237,6 @@ class SettingsFiles:
 
         Args:
             name: the profile; `all` takes nothing away, and `none`, like a name that no profile has, everything.
-            channel: `rule` or `token`.
-            origin: what gives it, as people read it.
         """
         folded = fold(name)
         if folded == EVERYTHING:

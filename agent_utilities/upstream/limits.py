@@ -106,11 +106,7 @@ class Unfinished:
 
 
 class IncomingMessage:
-    """The message that is coming on one stream.
-
-    Args:
-        unfinished: where its bytes are counted among those of others.
-    """
+    """The message that is coming on one stream."""
 
     def __init__(self, limits: Limits, unfinished: Unfinished) -> None:
         self.limits, self._unfinished, self._n_bytes = limits, unfinished, 0

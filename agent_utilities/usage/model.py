@@ -168,7 +168,6 @@ def usage_file(server: str, given: str = "") -> Path:
     """Return the file of a server's log.
 
     Args:
-        server: the server's name; it names the file.
         given: the file that the operator names, `MCP_USAGE_FILE`; one in the user's state folder where blank.
     """
     if given:

@@ -59,7 +59,6 @@ class EmptySearch:
     Args:
         server: the server or gateway that was asked.
         request: its words; empty where they are not kept.
-        n: how often it was made.
     """
 
     server: str

@@ -100,7 +100,6 @@ def preferences_of(
     """Return the preferences among the settings that hold.
 
     Args:
-        effective: the settings.
         resolution: the answer to their query; `off` before it is asked.
         pins: tools that the operator pinned otherwise.
         by_default: when tools are deferred where nobody says.

@@ -69,9 +69,6 @@ def measure(
     """Return the measures by name, shares from 0 to 1.
 
     Args:
-        answerable: requests that tools answer.
-        unanswerable: requests that no tool need answer.
-        tools: the catalog.
         top_k: how many tools an agent is shown at most: `recall@top_k` is of the first k, `recall claimed` of those
             among them that are claimed; `claimed` is how many those are. All three are of requests not abstained from.
     """

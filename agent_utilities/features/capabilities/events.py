@@ -87,12 +87,7 @@ class WordsRouted(Event):
 
 
 class CapabilityMetrics:
-    """Counts what is switched, and where words lead, and tells how many capabilities there are and are on.
-
-    Args:
-        registry: where the metrics are read from; every series is there, at 0, from the start.
-        counts: returns how many there are, by the names of `_GAUGES`.
-    """
+    """Counts what is switched, and where words lead, and tells how many capabilities there are and are on."""
 
     def __init__(self, registry: CollectorRegistry, counts: Callable[[], Mapping[str, int]]) -> None:
         self._switches = Counter(

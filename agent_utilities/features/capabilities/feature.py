@@ -32,13 +32,7 @@ if TYPE_CHECKING:
 
 
 class Capabilities(Feature):
-    """Serves the capabilities of one gateway.
-
-    Args:
-        offer: what its operator offers.
-        upstreams: runs the servers that capabilities bring along.
-        query: routes words.
-    """
+    """Serves the capabilities of one gateway."""
 
     name = KEY
     limit_s = None  # to route words and to begin servers has limits of its own

@@ -51,14 +51,7 @@ _NO_PROFILE = "none"
 
 
 class Switching:
-    """Switches capabilities on and off for the callers of one gateway, and has run what somebody has on.
-
-    Args:
-        host: the gateway.
-        offer: what there is.
-        upstreams: runs the servers that capabilities bring along.
-        query: routes words.
-    """
+    """Switches capabilities on and off for the callers of one gateway, and has run what somebody has on."""
 
     def __init__(self, host: AgentServer, offer: Offer, upstreams: Upstreams, query: Query) -> None:
         self.host, self.offer = host, offer

@@ -66,11 +66,7 @@ _SECONDS = (5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1)
 
 
 class SearchMetrics:
-    """Counts events, and the tools that became visible or went out by them.
-
-    Args:
-        registry: where the metrics are read from; every series is there, at 0, from the start.
-    """
+    """Counts events, and the tools that became visible or went out by them."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         from prometheus_client import Counter, Histogram

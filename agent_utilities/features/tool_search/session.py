@@ -55,7 +55,6 @@ def changed(session: Session, make: Callable[[Active], Change]) -> Change:
     """Change what is active in a session, and return what came of that.
 
     Args:
-        session: the session.
         make: returns what comes of what is active; it may be called again where another request was faster.
     """
     made: list[Change] = []

@@ -49,12 +49,6 @@ class OfUpstream(BaseModel):
 
         A tag is a toolset, and bounds go by it: no upstream can put its components among another one's, nor among those
         that the operator's configuration gives a tag.
-
-        Args:
-            caller: calls the upstream.
-            name: its name or URI here.
-            listed: the tool, prompt, resource or template.
-            denied_by: where the operator denies it, or None.
         """
         told, config = _fastmcp_meta(listed.meta), caller.config
         version, own_tags = told.get("version"), told.get("tags")

@@ -14,11 +14,7 @@ from agent_utilities.upstream.supervision.upstream import Upstream
 
 
 class UpstreamCollector(Collector):
-    """Reads states and counts when metrics are asked for.
-
-    Args:
-        upstreams: the gateway's, iterable again and again.
-    """
+    """Reads states and counts when metrics are asked for."""
 
     def __init__(self, upstreams: Iterable[Upstream]) -> None:
         self._upstreams = upstreams

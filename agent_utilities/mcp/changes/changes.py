@@ -155,7 +155,6 @@ class Changes:
 
         Args:
             connection: the connection; it is forgotten when it closes, or when its client does not read.
-            verdict: what holds for the request.
             listed: the kind of component that it was listed, if any.
         """
         client = self._clients.get(connection)

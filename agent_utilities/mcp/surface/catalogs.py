@@ -52,9 +52,6 @@ class CatalogReader:
 
     A server lists the same objects nearly every time, and a mounted one equal copies of them; a catalog is made anew
     only where something differs from a listing seen before.
-
-    Args:
-        kind: the kind of component listed.
     """
 
     def __init__(self, kind: ComponentKind) -> None:

@@ -70,8 +70,6 @@ def entry_of(kind: ComponentKind, component: Any, traits: Traits | None = None) 
     """Return the catalog entry of a FastMCP component, read afresh: what it bears now is what is judged.
 
     Args:
-        kind: the component's kind.
-        component: the component.
         traits: its traits, where the entry is to be digested; without them its content counts for nothing.
     """
     aliases: tuple[str, ...] = ()

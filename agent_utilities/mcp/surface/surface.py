@@ -82,11 +82,7 @@ def verdict_in_force() -> Verdict | None:
 
 
 class UnderVerdict:
-    """A block in which a verdict is in force; a class, since every listing enters several.
-
-    Args:
-        verdict: what is in force.
-    """
+    """A block in which a verdict is in force; a class, since every listing enters several."""
 
     __slots__ = ("_token", "_verdict")
 
@@ -198,7 +194,6 @@ class Surface:
         """Return what holds for a caller's selection, the operator's taken with it; the same for all who ask for it.
 
         Args:
-            caller: the selection.
             narrowings: what is taken away besides; what is for everybody who selects so where None.
         """
         key = caller, self._narrowings(caller) if narrowings is None else narrowings
@@ -225,7 +220,6 @@ class Surface:
         """Return the verdict for one request of a caller, its query not yet resolved.
 
         Args:
-            caller: the caller's selection.
             shapes_lists: whether its preferences choose what is listed.
             narrowings: what is taken away for this request; what is for everybody who selects so where None.
         """

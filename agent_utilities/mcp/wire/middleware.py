@@ -65,9 +65,6 @@ class WireMiddleware:
 
     A server mounted in another has no part in it: the verdict is made where the request arrives, on the names its
     caller sees.
-
-    Args:
-        host: the server that requests arrive at.
     """
 
     def __init__(self, host: AgentServer) -> None:
@@ -182,9 +179,6 @@ class WireMiddleware:
         """Serve a call, tied to the surface it is made under in its log line and span.
 
         Args:
-            ctx: the request's.
-            call_next: serves it.
-            request: as features made it.
             was_listed: whether its caller had been listed tools, so that the SDK has checked its headers.
         """
         surface, verdict = self._host.surface, request.verdict
@@ -234,9 +228,6 @@ async def summarise(
     """Return what a caller is told of a list: nothing that tells a denied name from an unknown one.
 
     Args:
-        host: the server that listed.
-        request: that it was made for.
-        kind: what was listed.
         decided: what the list was made by; None where somebody answered before it was decided, such as a cache.
 
     Returns:
@@ -269,9 +260,6 @@ async def unknown_names(
     """Return the names that the caller gave that fit no component of any kind, each with the nearest that would.
 
     Args:
-        host: the server that listed.
-        decision: what the list was made by.
-        kind: what was listed.
         verdict: of a list in which tools may be deferred: names that they pinned, or brought as active, are told too.
     """
     unknown = await finish_in_turns(decision.finding_unknown())
@@ -330,9 +318,6 @@ class ToolLists:
 
     The SDK dumps and checks every definition that it is given, and does so for each list. It is given those alone that
     are new, and the others are put among them.
-
-    Args:
-        server: the server that lists.
     """
 
     def __init__(self, server: AgentServer) -> None:

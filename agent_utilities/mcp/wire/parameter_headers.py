@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 def refuse_headers(host: AgentServer, request: Any, params: Mapping[str, Any]) -> None:
     """Check the headers of a call whose caller was listed their tools only now, after the SDK would have checked.
 
-    Args:
-        host: the server that is called.
-        request: the HTTP request, or None on transports that have none.
-        params: the call's.
-
     Raises:
         MCPError: a header and its argument differ.
     """
@@ -41,10 +36,6 @@ def header_schema(host: AgentServer, name: str) -> Mapping[str, Any] | None:
     Only a tool that asks for headers needs the check, so the others cost nothing. One that the caller may not call,
     or that has an `auth` check of its own, is passed over: the call itself then answers, as for an unknown name. So is
     every tool before the caller was listed any; `refuse_headers` is for them.
-
-    Args:
-        host: the server that is called.
-        name: the tool's name.
     """
     catalog = host.surface.catalogs.of_caller("tool")
     of_name = [tool for tool in catalog.with_header_parameters if tool.name == name] if catalog is not None else []

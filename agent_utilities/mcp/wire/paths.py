@@ -23,11 +23,6 @@ async def check_path(host: AgentServer, path: PathSelection, scope: Scope) -> No
 
     Who may not be served at all is told neither; the endpoint's own auth answers them.
 
-    Args:
-        host: the server that is asked.
-        path: what it asks for.
-        scope: the request's.
-
     Raises:
         PathError: its toolsets name nothing that this caller may learn of.
         SelectionError: they can't be read.

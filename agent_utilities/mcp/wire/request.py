@@ -63,11 +63,7 @@ def selection_of(request: Any) -> Selection:
 
 
 class Callers:
-    """Tells what each caller of a server asks for, and what its operator permits them.
-
-    Args:
-        host: the server.
-    """
+    """Tells what each caller of a server asks for, and what its operator permits them."""
 
     def __init__(self, host: AgentServer) -> None:
         self._host = host
@@ -107,8 +103,6 @@ class Callers:
         """Return whether who asks for a route has a right.
 
         Args:
-            request: the Starlette request.
-            right: such as `metrics`.
             otherwise: whether they have it where nothing is said of callers.
 
         Raises:
@@ -135,10 +129,6 @@ class RequestReader:
 
     def read(self, scope: Scope, path: PathSelection = ()) -> Selection:
         """Return the selection of a request; for the same bytes the same object.
-
-        Args:
-            scope: the request's.
-            path: what its path asks for.
 
         Raises:
             SelectionError: the selection is malformed.

@@ -29,12 +29,7 @@ def _read_file(
     *,
     keeps_references: bool = False,
 ) -> tuple[dict[str, UpstreamConfig | None], Reader]:
-    """Return what each server of a file comes to, None for one that is left out, and the reader with what it tells.
-
-    Args:
-        folder: the working folder.
-        files: the files of the gateway that is configured.
-    """
+    """Return what each server of a file comes to, None for one that is left out, and the reader with what it tells."""
     reader = Reader(reading_of(path, told, environ, folder, keeps_references=keeps_references))
     servers: dict[str, UpstreamConfig | None] = {}
     places = list(containers(told, folder))

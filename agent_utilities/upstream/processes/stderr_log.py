@@ -87,11 +87,7 @@ class StderrLog:
         return [*self._lines, *rest][-n:]
 
     def flush(self, limit_s: float) -> None:
-        """Wait until the file has all that was kept, for a disk that answers; not to be called on an event loop.
-
-        Args:
-            limit_s: seconds after which it is given up.
-        """
+        """Wait until the file has all that was kept, for a disk that answers; not to be called on an event loop."""
         if self._file:
             self._file.flush(limit_s)
 

@@ -239,9 +239,6 @@ class Listing:
         A gateway lists what it has, and has the rest as soon as its own servers have answered. Who ended it in between
         would end them too. So it is asked again while it lacks something.
 
-        Args:
-            limit_s: seconds after which that ends.
-
         Raises:
             UpstreamError: it could not be listed, for as long as the connection lasted.
             MCPError: the connection has ended.
