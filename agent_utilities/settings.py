@@ -222,7 +222,6 @@ def _plain(field: str, setting: FileSetting) -> object:
 
 
 def _pairs(text: str, source: str) -> dict[str, str]:
-    """Return names and values written as `name=value`, with commas between them."""
     pairs: dict[str, str] = {}
     for part in filter(None, map(str.strip, text.split(","))):
         name, equals, value = (each.strip() for each in part.partition("="))

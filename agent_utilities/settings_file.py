@@ -97,7 +97,6 @@ def user_folder() -> Path:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return what a file holds; None where there is none."""
     if not os.path.lexists(path):
         return None
     try:
@@ -141,7 +140,6 @@ def _table(content: bytes, name: str) -> dict[str, Any]:
 
 
 def _check_project(file: FileFields, own: FileFields | None) -> FileFields:
-    """Return a project's file as it holds over the user's."""
     for name, setting in file.settings.items():
         if reason := _refused(name, setting):
             raise SettingsError(reason, setting.value, setting.source, _ELSEWHERE)

@@ -221,7 +221,6 @@ def _cut(active: Active, n_attached: int, n_loaded: int) -> Active:
 
 
 def _without(names: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
-    """Return names without others, in their order."""
     gone = frozenset(others)
     return tuple(name for name in names if name not in gone)
 

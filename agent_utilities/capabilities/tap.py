@@ -83,7 +83,6 @@ def read_capabilities(folders: Sequence[Path], *, providers: Mapping[str, str] =
 
 
 def _bundles(folder: Path, notes: Notes) -> list[Path]:
-    """Return the folders of the bundles, sorted."""
     try:
         names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
     except (OSError, ValueError) as error:

@@ -151,7 +151,6 @@ async def _session(base: str) -> tuple[NamesTable, str]:
 
 
 async def _list_once_there(client: Client[Any], said: str, names: Sequence[str]) -> Any:
-    """Return a list that has the tools of these capabilities, whose servers have just been started."""
     with anyio.fail_after(START_S):
         while True:
             listed = await _list(client, query=said)

@@ -49,8 +49,6 @@ def office_server() -> AgentServer:
 
 
 def _functions(thing: str) -> dict[str, Callable[..., str]]:
-    """Return what is done to one kind of thing, by its verb."""
-
     def list_all(limit: Limit = 20, status: Status = None) -> str:
         return f"{limit} {thing}s{f' that are {status}' if status else ''}"
 

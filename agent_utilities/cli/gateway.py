@@ -26,7 +26,6 @@ class _ServesByDefault(TyperGroup):
 
 
 def _launch(result: Any, **_: Any) -> Any:
-    """Launch the gateway where its options were parsed; anything else is an exit code."""
     if isinstance(result, GatewayOptions):
         from agent_utilities.cli.gateway_commands import launch_gateway
 

@@ -126,7 +126,6 @@ def _print_calls(by: str, rows: Sequence[CallRow], console: Console) -> None:
 
 
 def _print(table: NamesTable, n_rows: int, console: Console) -> None:
-    """Print a table that has some of so many rows; nothing where there are none."""
     if n_rows:
         console.print()
         console.print(table)

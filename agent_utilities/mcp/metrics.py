@@ -78,7 +78,6 @@ class Metrics:
                 self._listed_tools(event.decision)
 
     def _listed_tools(self, decision: Decision) -> None:
-        """Record a tool list's size, and its fallback where a query did not narrow it."""
         n_permitted = len(decision.permitted)
         self._listed["permitted"].observe(n_permitted)
         self._listed["visible"].observe(len(decision.visible))

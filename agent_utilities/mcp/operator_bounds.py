@@ -198,7 +198,6 @@ class OperatorBounds:
         return warnings
 
     def _what_holds(self, decision: Decision, n_tools: int, is_complete: bool) -> str:
-        """Return how many tools callers may use, of how many, and by which bounds."""
         counted = f"{len(decision.permitted_names)} of {n_tools} tools permitted"
         later = "" if is_complete else ", and such as come later"
         told = (*self._server.surface.operator.notices, *self._server.features.gathered("start_lines"))

@@ -80,7 +80,6 @@ def _idf(term: str, postings: Postings) -> float:
 
 
 def _shares(texts: Sequence[str]) -> dict[str, float]:
-    """Return how much of some requests have each term of theirs."""
     sums: dict[str, float] = {}
     for text in texts:
         for term, count in count_terms(text).items():

@@ -197,7 +197,6 @@ def n_said(intent: str) -> int:
 
 
 def _by_words(index: TriggerIndex, text: str, usable: frozenset[str]) -> Route:
-    """Return a route by words alone; processor work."""
     intent = intent_text(text)
     if is_too_short(intent):
         return Route(cause=f"fewer than {LEAST_CHARACTERS} characters were said")

@@ -178,7 +178,6 @@ def _gains(answer: Resolution, prior: Prior, permitted: frozenset[str]) -> dict[
 
 
 def _filled(gains: Mapping[str, float], there: frozenset[str]) -> list[RankedTool]:
-    """Return tools that stand for usage alone, the likeliest first."""
     others = sorted((-gain, name) for name, gain in gains.items() if gain >= LEAST_FILLED and name not in there)
     return [RankedTool(name, by_usage=True) for _, name in others[:MOST_FILLED]]
 

@@ -259,7 +259,6 @@ class Resolver:
         return graph_backend(settings.graph, self._name(), settings.graph_folder, self._environ())
 
     def _open(self, settle_s: float | None) -> bool:
-        """Make the orchestrator and ranker that the settings ask for, not yet running; False where there are none."""
         graph = self._graph()
         if graph is None:
             return False

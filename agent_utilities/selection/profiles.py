@@ -128,7 +128,6 @@ def _profiles(given: object, channel: FileChannel, place: str) -> Iterator[tuple
 
 
 def _with_quotas(setting: FileSetting | None, table: Mapping[str, Any], place: str) -> dict[str, FileSetting]:
-    """Return the setting of quotas with those of the profiles of a file; nothing where there are none."""
     given: Mapping[str, Any] = next((value for key, value in table.items() if key.lower() == PROFILES), {})
     quotas = {fold(name): profile[QUOTA] for name, profile in given.items() if QUOTA in profile}
     others = setting.value if setting is not None else {}
@@ -151,7 +150,6 @@ def _profile_name(name: str, source: str) -> str:
 
 
 def _selection(table: Mapping[str, Any], channel: FileChannel, place: str) -> Selection:
-    """Return the selection fields in a table, whatever else is in it."""
     fields = ((key, value, field_of(key, channel)) for key, value in table.items())
     pairs = [(key, text_of(value, row, f"{place}{key}")) for key, value, row in fields if row is not None]
     return read_pairs(pairs, channel, place=place)

@@ -151,7 +151,6 @@ def _most_counted(pairs: Counter[tuple[str, str]]) -> dict[tuple[str, str], int]
 
 
 def _requests(connection: sqlite3.Connection, whose: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield each tool with the newest requests that led to it, newest first."""
     found: dict[str, dict[str, None]] = defaultdict(dict)
     of_session: Counter[tuple[str, str]] = Counter()
     statement = f"SELECT tool, session, request FROM calls WHERE {_OF_WHOM} AND request <> '' ORDER BY id DESC"

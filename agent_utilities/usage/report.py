@@ -144,5 +144,4 @@ def merged(reports: Sequence[UsageReport]) -> UsageReport:
 
 
 def _in_order(rows: Iterable[_R], most: str) -> tuple[_R, ...]:
-    """Return rows by a number, those of one number in order of their names."""
     return tuple(sorted(rows, key=lambda row: (-getattr(row, most), astuple(row))))

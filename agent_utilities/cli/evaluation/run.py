@@ -126,7 +126,6 @@ def evaluate(
 
 
 def _parts_left(without: Sequence[str]) -> frozenset[str]:
-    """Return the parts of what usage teaches that are left over."""
     for name in without:
         if name not in PARTS:
             near = nearest(name, PARTS)
@@ -147,7 +146,6 @@ def _read_catalog(tools: Path | None, server: str | None) -> list[Tool]:
 def _read_asked(
     queries: Path | None, negatives: Path | None, sessions: Path | None, tools: Sequence[Tool]
 ) -> tuple[list[Request], list[Request], list[Session]]:
-    """Return requests that tools answer, those that none need answer, and sessions."""
     if queries is None and sessions is None:
         raise InputError("nothing to ask", "", "command line", "give --queries, --sessions or both")
     return (

@@ -264,7 +264,6 @@ class Switching:
                     self._served = wanted
 
     def _wanted(self) -> list[UpstreamConfig]:
-        """Return the servers of what somebody has on."""
         servers = self.offer.servers
         wanted = {server for name in self.holders.names() for server in servers.by_capability.get(name, ())}
         return [config for name, config in servers.configs.items() if name in wanted]
@@ -295,7 +294,6 @@ class Switching:
 
 
 async def _seen(upstream: Upstream) -> None:
-    """Wait until an upstream has listed what it has, or could not."""
     await upstream.connect()
     if upstream.snapshot is None:
         await upstream.renewed()

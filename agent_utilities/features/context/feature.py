@@ -78,7 +78,6 @@ class ContextReport(Feature):
         return JSONResponse(body)
 
     async def _instructions(self, request: Request) -> str:
-        """Return what a caller is told of the server for models."""
         with serving(request):
             return await self.host.instructions_for(request) or ""
 

@@ -110,7 +110,6 @@ class Query(Feature):
 
     @property
     def _is_asked_for(self) -> bool:
-        """Whether the operator asks for a graph."""
         operator = self.host.surface.operator
         return operator.settings.graph not in ("auto", "off") or bool(operator.environ.get("NEO4J_URI", "").strip())
 

@@ -190,7 +190,6 @@ def n_evicted(session: Session | None) -> int:
 
 
 def _may_defer(request: Request) -> bool:
-    """Whether any of this concerns a request."""
     return request.verdict.preferences.deferral.over is not None
 
 

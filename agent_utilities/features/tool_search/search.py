@@ -114,7 +114,6 @@ class Searches:
         return {name: tool for name, tool in searched.items() if name in of_server}
 
     def _permitted_tools(self, permitted: Permitted) -> list[tuple[Entry, Tool | None]]:
-        """Return the entries that the caller may use, each with its tool where that is known."""
         decision = permitted.decision
         components = self._host.surface.components_of("tool", decision.catalog)
         return [(decision.catalog.entries[i], components[i] if components else None) for i in decision.permitted]

@@ -159,7 +159,6 @@ class Turns:
         return change
 
     def _told(self, change: Change) -> None:
-        """Tell what came of a step."""
         if change.added:
             counts = {"added": len(change.added), "active": len(change.active.names)}
             self._host.notify(SearchEvent("tools_attached", counts))

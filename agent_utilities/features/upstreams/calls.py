@@ -246,7 +246,6 @@ class Caller:
     # -- eras --------------------------------------------------------------------------------------------------------
 
     async def _request(self, kind: Kind, **params: Any) -> Any:
-        """Send a request for the present caller; return its result, or what they are asked first."""
         relay = ServerRelay(get_context())
         if self.config.isolate:
             relay.at_session_end(self.upstream.forget_session)

@@ -142,7 +142,6 @@ class Upstreams(Feature):
                 group.create_task(watch_parent(lambda: os.kill(os.getpid(), signal.SIGTERM), self._parent))
 
     async def _follow_files(self) -> None:
-        """Take what the files say when they change; sessions stay."""
         if self._files is not None:
             async for config, rules in self._files.changes():
                 try:

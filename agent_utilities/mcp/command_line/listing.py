@@ -71,7 +71,6 @@ async def print_listing(host: AgentServer, as_json: bool) -> None:
 
 
 async def _own_rows(host: AgentServer, request: Request) -> list[dict[str, Any]]:
-    """Return a row for each tool of features' own in a caller's list."""
     with serving(request):
         tools = [tool for tool in await host.components("tool") if isinstance(tool, OwnTool)]
     rows = [_row("tool", tool, entry_of("tool", tool), "visible", tool.purpose) for tool in tools]

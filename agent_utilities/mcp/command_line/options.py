@@ -109,7 +109,6 @@ class Options:
 
 
 def _setting(name: str, kind: Any, metavar: str, **more: Any) -> tuple[str, Any, Any]:
-    """Return a field of options for a setting, which the environment has too."""
     made = option(env=f"MCP_{name.upper()}", metavar=metavar, **more)
     return name, Annotated[kind | None, made], dataclasses.field(default=None)
 
@@ -154,7 +153,6 @@ def _attribute(spelling: str) -> str:
 
 
 def _annotation(spelling: str, field: Field) -> Any:
-    """Return the type of an option and what `--help` says of it."""
     main = field.spellings("cli")[0]
     panel = _LISTED if field.name in (*SEARCHING, "pins", "query", "top_k") else _BOUNDS
     few = field.name in _FEW_SET or spelling not in (main, "--toolsets")

@@ -76,7 +76,6 @@ def tell_when_started(app: StarletteWithLifespan, server: AgentServer) -> None:
 
 
 def _reading(server: AgentServer, path: str | None, transport: str) -> Middleware:
-    """Return the middleware that reads the selection of requests to the MCP paths, `/tools` and `/context`."""
     sse = path if transport == "sse" and path is not None else fastmcp.settings.sse_path
     streamable = path if transport != "sse" and path is not None else fastmcp.settings.streamable_http_path
     endpoints = Endpoints([fastmcp.settings.message_path], [sse, streamable, "/tools", "/context"])
@@ -98,8 +97,6 @@ def sse_routes(app: StarletteWithLifespan) -> list[BaseRoute]:
 
 
 def _over_sse(app: ASGIApp) -> ASGIApp:
-    """Return an application with FastMCP's transport name set to `sse`."""
-
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         token = set_transport("sse")
         try:

@@ -75,7 +75,6 @@ def guarded(host: AgentServer, path: str, endpoint: Any) -> Route:
 
 
 async def _tools(host: AgentServer, request: Request) -> dict[str, Any]:
-    """Return what `tools/list` would show this caller, as plain JSON."""
     caller = host.callers.selection_of(request)
     await host.features.wait_for_first(caller, "tool")
     asked = await host.request(caller, caller=caller_of(request))

@@ -154,7 +154,6 @@ class WireMiddleware:
         return await self._features.after(request, result)
 
     async def _list(self, ctx: _Context, call_next: CallNext, request: Request, kind: ComponentKind) -> HandlerResult:
-        """Serve a list, with what its caller is told of it beside it."""
         result = await call_next(ctx)
         self._note(ctx, request.verdict, kind)
         if not isinstance(result, dict):

@@ -62,7 +62,6 @@ async def _refuse(host: AgentServer, toolsets: str, selection: Selection) -> NoR
 
 
 def _is_admitted(host: AgentServer, scope: Scope) -> bool:
-    """Whether the endpoint's own auth will let the caller in."""
     auth = host.auth
     if auth is None:
         return True

@@ -43,7 +43,6 @@ def as_written(value: Any, reading: Reading) -> Any:
 
 
 def _a(kind: type[_T], value: Any) -> _T:
-    """Return a value that is of a kind."""
     if not isinstance(value, kind):
         raise Unusable()
     return value

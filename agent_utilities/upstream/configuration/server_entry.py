@@ -179,7 +179,6 @@ def _hint(field: str) -> str:
 
 
 def _transport(given: Mapping[str, Any]) -> Transport | None:
-    """Return how a server is reached; None where an entry only says that it is off."""
     named: Transport | None = given.get("transport")
     there = [key for key in ("command", "url") if key in given]
     if not there:

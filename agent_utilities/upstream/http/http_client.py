@@ -123,7 +123,6 @@ class _BoundedBody(httpx2.AsyncByteStream):
             self._message.has(0)
 
     def _events(self) -> Iterator[bytes]:
-        """Take the events that are whole."""
         n_searched = max(0, len(self._buffer) - TURN_BYTES - _LONGEST_END)
         while self._is_events and (end := _EVENT_END.search(self._buffer, n_searched)):
             event = bytes(self._buffer[: end.end()])

@@ -109,7 +109,6 @@ def _bears(process: Process, marker: str) -> bool:
 
 
 def _wait(processes: list[Process], deadline: float) -> bool:
-    """Wait until all of these have ended; False at the deadline."""
     pause_s = 0.005
     while any(map(is_alive, processes)):
         if time.monotonic() >= deadline:

@@ -216,7 +216,6 @@ class UpstreamProcess:
             self.stdin.transport.abort()  # what it has not read is dropped
 
     def _end_tree(self) -> None:
-        """End what lives of the tree, and reap it."""
         session = 0 if self._process.returncode is not None else self.pid
         for survivor in end(partial(find, self._marker, session), TERM_S):
             logger.warning("process %d of %r could not be ended", survivor.pid, self._process.args)
@@ -240,7 +239,6 @@ def exit_text(status: int | None) -> str:
 
 
 async def _take(stderr: asyncio.StreamReader, take: Callable[[bytes], None]) -> None:
-    """Take what comes, and rest where it floods."""
     loop = asyncio.get_running_loop()
     n_read = second = 0
     with suppress(OSError):

@@ -109,7 +109,6 @@ def _of_nvm(home: Path) -> Iterator[Path]:
 
 
 def _check(program: Path, command: str) -> None:
-    """Raise where a program that was named by its path can't be run."""
     if program.is_dir():
         raise CommandError(f"{command!r} is a folder, not a program ({program})")
     if not program.exists():

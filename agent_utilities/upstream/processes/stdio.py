@@ -127,7 +127,6 @@ class StdioUpstream(ObjectReceiveStream[SessionMessage]):
         return without(self._secrets, text)
 
     def _prepare(self) -> tuple[Path, dict[str, str], Path]:
-        """Return the program, its environment and its folder."""
         env = child_environment(self.config, self._environ)
         home = Path(self._environ.get("HOME") or Path.home())
         folder = Path(with_home(self.config.cwd or "", home)).absolute()
@@ -222,7 +221,6 @@ _SCARCE = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 
 
 def _why(error: OSError | ValueError) -> str:
-    """Return why a program that is there could not be started."""
     if not isinstance(error, OSError):
         return f"it can't be run with these arguments and variables: {error}"
     if error.filename is None:
@@ -293,7 +291,6 @@ class Lines:
         return Line(text, n_bytes, too_long) if text else None
 
     async def _piece(self) -> tuple[bytes, bool]:
-        """Return what is there of a line, and whether that is its end."""
         try:
             return await self._stdout.readuntil(), True
         except asyncio.LimitOverrunError as error:

@@ -263,7 +263,6 @@ class Upstream:
         return None
 
     async def _take(self, limit_s: float) -> None:
-        """Take the snapshot anew, on the connection for all."""
         with suppress(UpstreamError):
             connection = self._connection(_FOR_ALL, is_listed=True)
             try:

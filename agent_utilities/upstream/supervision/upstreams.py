@@ -157,7 +157,6 @@ class Upstreams:
 
 
 def _is_same_connection(one: UpstreamConfig, other: UpstreamConfig) -> bool:
-    """Whether two configs differ in nothing that a connection is made with."""
     return one.model_copy(update={field: getattr(other, field) for field in _BEHIND}) == other
 
 
