@@ -188,7 +188,7 @@ class Sessions:
 
     def __init__(self, on_end: Callable[[str], None]) -> None:
         self._on_end, self._store = on_end, SessionStore()
-        self._by_header: dict[tuple[str, tuple[object, ...]], Session] = {}
+        self._by_header: dict[str, tuple[Session, tuple[object, ...]]] = {}
 
     def of(self, ctx: ServerRequestContext[Any, Any]) -> Session | None:
         """Return the session of a request; None in 2026-07-28 or without sessions: no request knows of another."""
@@ -202,19 +202,15 @@ class Sessions:
             session = connection.state.setdefault(_STATE, Session(self._store))
             connection.exit_stack.callback(self._end, session)
         if connection.session_id is not None and isinstance(ctx.request, HttpRequest):
-            key = connection.session_id, _owner(ctx.request)  # the SDK has seen to it that it is the one who began it
-            if key not in self._by_header:
-                self._by_header[key] = session
+            if (key := connection.session_id) not in self._by_header:
+                self._by_header[key] = session, _owner(ctx.request)  # the SDK sees to it that no one else asks by it
                 connection.exit_stack.callback(self._by_header.pop, key, None)
         return session
 
     def named_by(self, request: HttpRequest, *, of_anyone: bool = False) -> Session | None:
         """Return the live session that another request names, one's own or `of_anyone`; None where there is none."""
-        if (session_id := request.headers.get(_HEADER)) is None:
-            return None
-        if of_anyone:
-            return next((session for (named, _), session in self._by_header.items() if named == session_id), None)
-        return self._by_header.get((session_id, _owner(request)))
+        session, owner = self._by_header.get(request.headers.get(_HEADER, ""), (None, ()))
+        return session if of_anyone or owner == _owner(request) else None
 
     def _end(self, session: Session) -> None:
         session.is_over = True
