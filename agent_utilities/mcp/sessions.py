@@ -81,8 +81,9 @@ def of_token(token: AccessToken) -> Caller:
         client = ""  # verifiers put the subject or `unknown` in its place, where the token names no client
     if "scope" not in claims and "scp" not in claims and token.scopes:
         claims["scope"] = token.scopes
-    issuer, subject = claims.get("iss") or "", claims.get("sub") or ""
-    return Caller(str(issuer), str(subject), str(client), claims, token.token)
+    # What is no text names nobody: as text it could be somebody else's name.
+    issuer, subject = (claims[name] if isinstance(claims.get(name), str) else "" for name in ("iss", "sub"))
+    return Caller(issuer, subject, str(client), claims, token.token)
 
 
 class SessionStore:

@@ -55,5 +55,9 @@ class TestPerson:
     def test_is_of_no_name_where_the_token_has_none(self) -> None:
         assert of_token(token("cli", claims={"iss": "https://a"})).person == ("https://a", "")
 
+    @pytest.mark.parametrize("name", [["ann"], 7, {"ann": 1}, True])
+    def test_is_of_no_name_where_it_is_no_text(self, name: object) -> None:
+        assert of_token(token("cli", claims={"iss": name, "sub": name})).person == ("", "")
+
     def test_tells_nothing_of_the_token(self) -> None:
         assert "secret" not in repr(of_token(AccessToken(token="secret", client_id="cli", scopes=[])))
