@@ -50,6 +50,7 @@ class TestNew:
             new_token(file, "ann")
         assert read_tokens(file).find(first) is not None
 
+    @pytest.mark.outside
     def test_loses_no_token_that_another_process_makes_at_the_same_time(self, file: Path) -> None:
         program = "import sys; from agent_utilities.access.token_file import *; from pathlib import Path\n"
         program += "for i in range(10): new_token(Path(sys.argv[1]), f'{sys.argv[2]}-{i}')"

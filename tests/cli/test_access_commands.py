@@ -67,6 +67,7 @@ class TestAccess:
         assert (done["rule"], done["profile"], len(done["bounds"])) == (1, "all", 1)
         assert done["bounds"][0].startswith("not annotated readOnlyHint: true (token ann")
 
+    @pytest.mark.outside
     def test_test_loads_no_host(self, tmp_path: Path) -> None:
         code = "import sys; from agent_utilities.cli.app import main\ntry: main()\n"
         code += "except SystemExit: print('fastmcp' in sys.modules, 'mcp' in sys.modules)"
