@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
+from hashlib import blake2b
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -52,15 +53,18 @@ class Record:
         self._is_required = settings.audit_mode == "required"
         self._arguments = frozenset(fold(name) for name in settings.audit_arguments.replace(",", " ").split())
         self._numbers = count(1)
-        self._seen: LRUCache[Caller, None] = LRUCache(20_000)
+        self._seen: LRUCache[bytes, None] = LRUCache(20_000)
         self._upstreams: LRUCache[tuple[str, str], str] = LRUCache(20_000)
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if isinstance(ctx.request, HttpRequest):
             ctx.request.scope.get(REACHED, []).append(True)
-            if (caller := caller_of(ctx.request)) is not None and caller.token and caller not in self._seen:
-                self._seen[caller] = None
-                self.note("login", self._who(caller))
+            caller = caller_of(ctx.request)
+            if caller is not None and caller.token:
+                digest = blake2b(caller.token.encode(), digest_size=16).digest()
+                if digest not in self._seen:
+                    self._seen[digest] = None
+                    self.note("login", self._who(caller))
         if ctx.method != "tools/call":
             return await call_next(ctx)
         about: dict[str, Any] = {}
@@ -112,11 +116,11 @@ class Record:
         """Return what is said of a name; denied and unknown ones take the same work (law L1)."""
         catalog = decision.catalog
         if name in decision.permitted_names:
-            if (upstream := self._upstreams.get((catalog.digest, name))) is None:
-                components = self._host.surface.components_of("tool", catalog)
-                component = components[catalog.places_by_own_name[name][-1]] if components else None
-                upstream = "" if component is None else self._host.origin_of(component).server.name
-                self._upstreams[catalog.digest, name] = upstream
+            upstream = self._upstreams.get((catalog.digest, name))
+            # What a catalog was read from is forgotten after a while.
+            if upstream is None and (components := self._host.surface.components_of("tool", catalog)):
+                component = components[catalog.places_by_own_name[name][-1]]
+                upstream = self._upstreams[catalog.digest, name] = self._host.origin_of(component).server.name
             return {"tool": name, "verdict": "permitted", "upstream": upstream}
         places = catalog.places_by_own_name.get(name, ())
         if await self._host.features.tool(name, request) is not None:

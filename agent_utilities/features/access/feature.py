@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cachetools import LRUCache
-
 from agent_utilities.access.rules import LOCAL, Rules, rules_of
 from agent_utilities.access.token_file import read_tokens
 from agent_utilities.catalog.model import ComponentKind
@@ -20,6 +18,7 @@ from agent_utilities.mcp.events import PolicyChanged
 from agent_utilities.mcp.feature import Feature, Grant
 from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.sessions import Caller
+from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.runtime.watched_files import stamps
 from agent_utilities.selection.merge import merge
@@ -36,7 +35,13 @@ logger = logging.getLogger("agent_utilities.access")
 
 _LOOK_S = 0.4
 """Seconds after which files are looked at again: who was taken out of one is refused within a second."""
-_N_GRANTS = 4096
+_GRANTS_BYTES = 16 << 20
+"""What the grants of the callers seen last may take together, their tokens and claims with them."""
+
+
+def _weigh(token: str, known: tuple[Mapping[str, Any], Grant | None]) -> int:
+    """Return about how many bytes a caller's grant takes: claims are text of their token, as objects."""
+    return 4096 + 4 * len(token)
 
 
 class AccessControl(Feature):
@@ -51,7 +56,7 @@ class AccessControl(Feature):
         self._watched: list[Path] = []
         self._seen: object = None
         self._over = set[str]()
-        self._grants: LRUCache[str, tuple[Mapping[str, Any], Grant | None]] = LRUCache(_N_GRANTS)
+        self._grants: BoundedCache[str, tuple[Mapping[str, Any], Grant | None]] = BoundedCache(_GRANTS_BYTES, _weigh)
 
     def attach(self, host: AgentServer) -> None:
         """Read the rules and the tokens.
@@ -99,7 +104,8 @@ class AccessControl(Feature):
         """Return what a caller's rule and token permit them, the same while neither changes."""
         known = self._grants.get(caller.token)
         if known is None or known[0] != caller.claims:
-            known = self._grants[caller.token] = caller.claims, self._granted(caller)
+            known = caller.claims, self._granted(caller)
+            self._grants.keep(caller.token, known)
         return known[1]
 
     def _granted(self, caller: Caller) -> Grant | None:
