@@ -8,7 +8,6 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
-from cachetools import LRUCache
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 STATE = "agent_utilities.selection"
 """The key of `scope["state"]` that holds the caller's `Selection`."""
 
-_N_SELECTIONS = 1024
-"""The most requests whose selection is remembered together with what their caller is permitted."""
 _CUT = LONGEST_KEY + 1
 """As much of a header's name as tells what it is."""
 _Given = tuple[bytes, tuple[tuple[bytes, bytes], ...], PathSelection]
@@ -67,7 +64,6 @@ class Callers:
 
     def __init__(self, host: AgentServer) -> None:
         self._host = host
-        self._selections: LRUCache[tuple[Selection, Selection], Selection] = LRUCache(_N_SELECTIONS)
 
     def selection_of(self, request: object, meta: Selection = NOTHING) -> Selection:
         """Return what a caller selects, and what the operator permits them: all that a request is judged by.
@@ -83,13 +79,7 @@ class Callers:
         asked = merge(selection_of(request), meta)
         self._host.surface.operator.check(asked)
         grant = self.grant_of(caller_of(request))
-        if grant is None or not grant.bounds:
-            return asked
-        if (both := self._selections.get((asked, grant.bounds))) is None:
-            both = merge(asked, grant.bounds)
-            if asked.n_bytes <= LONGEST_KEPT:
-                self._selections[asked, grant.bounds] = both
-        return both
+        return asked if grant is None else merge(asked, grant.bounds)
 
     def grant_of(self, caller: Caller | None) -> Grant | None:
         """Return what a caller is permitted beside what everybody is; None where nothing is said of callers.
