@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_utilities.access import token_file
 from agent_utilities.access.token_file import revoke_token
 from agent_utilities.features.access import feature
 from agent_utilities.mcp.events import PolicyChanged
@@ -28,14 +28,22 @@ ALL, READ = ["git_log", "git_push", "git_status"], ["git_log", "git_status"]
 BOB_MAY_ALL = SETTINGS.replace('profile = "readers"', 'profile = "all"')
 NOTICE = "notifications/tools/list_changed"
 WAIT_S = 60
+LOOK_S = feature._LOOK_S
 KINDS = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
 
 
 @pytest.fixture(autouse=True)
-def _looking_often(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are looked at more often than they are in use, but where a test is about how often that is."""
-    if "within_a_second" not in request.node.name:
-        monkeypatch.setattr(feature, "_LOOK_S", 0.05)
+def _looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are looked at more often than they are in use."""
+    monkeypatch.setattr(feature, "_LOOK_S", 0.05)
+
+
+class TwoHoursLater(datetime):
+    """The time of tokens, two hours on."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Any:
+        return datetime.now(tz) + timedelta(hours=2)
 
 
 class Serving:
@@ -200,18 +208,16 @@ class TestWholeOrNotAtAll:
 
 
 class TestTokens:
-    def test_a_new_one_is_taken_and_a_revoked_one_refused_within_a_second(self, tmp_path: Path) -> None:
+    def test_a_new_one_is_taken_and_a_revoked_one_refused(self, tmp_path: Path) -> None:
+        made: dict[str, str] = {}
         with serving(tmp_path) as served:
-            took_s = []
-            made: dict[str, str] = {}
-            for _ in range(2):  # the machine may be busy
-                served.after(lambda: made.update(served.team.token("intern-1")))
-                assert served.listed(made) == READ
-                started = time.monotonic()
-                served.after(lambda: revoke_token(served.team.tokens, "intern-1"))
-                assert served.listed(made) == 401
-                took_s.append(time.monotonic() - started)
-            assert min(took_s) < 1
+            served.after(lambda: made.update(served.team.token("intern-1")))
+            assert served.listed(made) == READ
+            served.after(lambda: revoke_token(served.team.tokens, "intern-1"))
+            assert served.listed(made) == 401
+
+    def test_are_looked_at_often_enough_to_be_refused_within_a_second(self) -> None:
+        assert 2 * LOOK_S < 1
 
     @pytest.mark.parametrize("is_made_anew", [False, True])
     def test_the_stream_of_a_revoked_one_is_told_nothing_more(self, is_made_anew: bool, tmp_path: Path) -> None:
@@ -237,16 +243,16 @@ class TestTokens:
             assert json.loads(of_bob.stream.event())["method"] == NOTICE  # of what is permitted again
             assert methods(of_bob.rest()) == []
 
-    def test_the_stream_of_one_that_ends_is_told_nothing_more(self, tmp_path: Path) -> None:
+    def test_the_stream_of_one_that_ends_is_told_nothing_more(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         with serving(tmp_path) as served:
             of_bob, of_ann = served.session(served.bob), served.session(served.ann)
             kept, held = served.team.tokens.read_bytes(), json.loads(served.team.tokens.read_bytes())
-            ends_s = int(time.time()) + 2
-            held["tokens"][1]["expires"] = datetime.fromtimestamp(ends_s, UTC).isoformat()
+            held["tokens"][1]["expires"] = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
             served.after(lambda: served.team.tokens.write_text(json.dumps(held)))
             assert served.listed(served.bob) == READ
-            served.after(lambda: None)
-            assert time.time() >= ends_s
+            served.after(lambda: monkeypatch.setattr(token_file, "datetime", TwoHoursLater))
             assert served.listed(served.bob) == 401
             assert json.loads(of_bob.stream.event())["method"] == NOTICE
             served.server.tool(name="git_tag", annotations={"readOnlyHint": True})(lambda: "done")

@@ -103,16 +103,11 @@ class TestLetIn:
 
 
 class TestSeenTokens:
-    async def test_one_is_answered_with_the_same_object_in_a_fifth_of_a_millisecond(self, issuer: LocalIssuer) -> None:
+    async def test_one_is_answered_with_the_same_object(self, issuer: LocalIssuer) -> None:
         verifier, token = verifier_of(issuer), issuer.token()
         first = await verifier.verify_token(token)
-        best = 1.0
-        for _ in range(50):
-            began = time.perf_counter()
-            again = await verifier.verify_token(token)
-            best = min(best, time.perf_counter() - began)
-        assert again is first
-        assert best <= 0.000_2
+        assert first is not None
+        assert await verifier.verify_token(token) is first
 
     async def test_none_is_taken_past_its_end(self, issuer: LocalIssuer) -> None:
         clock = Clock()
