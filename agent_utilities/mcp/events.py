@@ -60,23 +60,6 @@ class PolicyChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaExceeded(Event):
-    """A call was refused, since a quota is used up.
-
-    Args:
-        quota: whose it is: `person`, `tool` or `server`.
-        bound: what of it: `calls_per_minute`, `bytes_per_minute` or `calls_at_once`.
-        tool: that was called.
-        retry_s: seconds after which the same call may be made.
-    """
-
-    quota: str
-    bound: str
-    tool: str
-    retry_s: int
-
-
-@dataclass(frozen=True, slots=True)
 class LoggedIn(Event):
     """Somebody has logged in at an upstream with an account of their own.
 

@@ -23,7 +23,7 @@ from pydantic import Field, ValidationError
 
 from agent_utilities.audit.lines import n_bytes_of
 from agent_utilities.errors import AgentUtilitiesError, SettingsError
-from agent_utilities.mcp.events import Event, PolicyChanged, QuotaExceeded
+from agent_utilities.mcp.events import Event, PolicyChanged
 from agent_utilities.mcp.fastmcp_internals import tool_of_task
 from agent_utilities.mcp.feature import Feature, Refusal
 from agent_utilities.mcp.request import Call, Request, ToolCalled
@@ -168,7 +168,6 @@ class Quotas(Feature):
             logger.info("tools/call name=%r refused by quota=%s bound=%s", call.name, one.kind, bound)
             if self._refusals is not None:
                 self._refusals.labels(one.kind).inc()
-            self.host.notify(QuotaExceeded(one.kind, bound, call.name, retry_s))
             raise Refusal(f"refused by a quota: {one.told(call.name, bound)}; try again in {retry_s} s")
         for one in bounded:
             if one.quota.calls_per_minute is not None:
