@@ -11,7 +11,7 @@ import pytest
 
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.configuration.config_files import read_config
-from agent_utilities.upstream.configuration.config_keys import KEYS
+from agent_utilities.upstream.configuration.server_entry import KEYS
 from agent_utilities.upstream.errors import ConfigError
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.configuration.config_files import MAX_SERVERS, read_config
-from agent_utilities.upstream.configuration.config_keys import KEYS
 from agent_utilities.upstream.configuration.config_text import MAX_BYTES
+from agent_utilities.upstream.configuration.server_entry import KEYS
 from agent_utilities.upstream.errors import ConfigError
 
 GOOD = {"command": "git-mcp"}
