@@ -49,13 +49,8 @@ def explain(
         query: A URL query item to send, as key=value; may be repeated.
         tool: Say why this tool is or isn't there.
     """
-    explain_url(url, pairs(header, "--header"), pairs(query, "--query"), tool, as_json)
-
-
-def explain_url(url: str, headers: Pairs, query: Pairs, tool: str | None, as_json: bool) -> None:
-    """Print what a caller sees of a server and why."""
-    server = server_url(url)
-    tools, tail, items = f"{server.base}/tools", server.tail, [*server.query, *query]
+    server, headers = server_url(url), pairs(header, "--header")
+    tools, tail, items = f"{server.base}/tools", server.tail, [*server.query, *pairs(query, "--query")]
     seen = _ask(tools + tail, items, headers)
     neutral = [pair for pair in headers if field_of(pair[0], "header") is None]
     all_items = [pair for pair in items if field_of(pair[0], "query") is None]

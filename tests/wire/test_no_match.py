@@ -15,7 +15,7 @@ from fastmcp.client.transports import StdioTransport
 from mcp_types import PaginatedRequestParams
 
 from agent_utilities import selection_meta
-from agent_utilities.cli.explain import explain_url
+from agent_utilities.cli.explain import explain
 from agent_utilities.selection.channels import META_KEY
 from tests.features.tool_search.test_turns import Heard
 from tests.wire.large_server import DENIED, ENTRY, NAMES, UNFIT
@@ -193,7 +193,7 @@ class TestOverHttp:
         assert report["undeferred_tokens"] == whole["total"] > 20 * report["total"]
 
     def test_explain_says_how_the_rest_is_found(self, url: str, capsys: pytest.CaptureFixture[str]) -> None:
-        explain_url(f"{url}/mcp", (), (("q", "zxqv"),), None, as_json=True)
+        explain(f"{url}/mcp", query=["q=zxqv"], as_json=True)
         rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)["tools"]}
         assert [rows[name]["verdict"] for name in (*ENTRY, NAMES[0])] == ["visible", "visible", "deferred"]
         assert DENIED[0] not in rows
