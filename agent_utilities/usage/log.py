@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_utilities.runtime.waiting import ended, in_daemon_thread
+from agent_utilities.runtime.waiting import ended, in_daemon_thread, is_set
 from agent_utilities.usage.errors import UsageError, usage_error
 from agent_utilities.usage.model import PRUNE_S, Event, Listed, UsageBounds
 from agent_utilities.usage.redaction import without_secrets
@@ -105,9 +105,9 @@ class UsageLog:
         await self._try()
         while not self._stopping.is_set() and (self.problem is None or self.problem.is_temporary):
             if self.problem is not None:
-                await _within(self.pause_s, self._stopping)
-            await _within(PRUNE_S, self._any)
-            await _within(self.batch_s, self._stopping)
+                await is_set(self._stopping, within_s=self.pause_s)
+            await is_set(self._any, within_s=PRUNE_S)
+            await is_set(self._stopping, within_s=self.batch_s)
             await self._try()
         if self._waiting:
             await self._try()
@@ -187,8 +187,3 @@ def _weight(event: Event) -> int:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-async def _within(seconds: float, event: asyncio.Event) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)

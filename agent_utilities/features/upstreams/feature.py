@@ -22,7 +22,7 @@ from agent_utilities.mcp.events import Event, PolicyChanged, ToolsChanged
 from agent_utilities.mcp.fastmcp_internals import make_session_state
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Request
-from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
 from agent_utilities.selection.model import NOTHING, NameSet, Selection, fold
 from agent_utilities.settings import Quota
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
@@ -224,9 +224,7 @@ class Upstreams(Feature):
 
     async def _follow_first_list(self, upstream: Upstream) -> None:
         """Say that an upstream has come; remember it where it fails, or not in time: later starts don't wait for it."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(self._first_lists_end_s):
-                await upstream.was_tried.wait()
+        await Deadline(self._first_lists_end_s).wait(upstream.was_tried)
         name, snapshot = upstream.config.name, upstream.snapshot
         if snapshot is not None:
             logger.info("first lists: %s has come, %d tools", name, len(snapshot.tools))
