@@ -6,15 +6,15 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph, ToolRecord
 from agent_utilities.graph.matching import match_literally, match_terms
 from agent_utilities.graph.sync import ToolEdge, server_state, sync, sync_edges
-from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.resolution.answer import Limits
 from agent_utilities.runtime.jobs import Job
+from agent_utilities.runtime.waiting import is_set
 
 logger = logging.getLogger("agent_utilities.graph")
 
@@ -89,9 +89,7 @@ class GraphKeeper:
         It is opened when it is first wanted, or when the server has settled: a driver's import and an engine's start
         take the interpreter for tenths of a second, which the first callers would wait for.
         """
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._limits.settle_s):
-                await self._opening.wait()
+        await is_set(self._opening, within_s=self._limits.settle_s)
         self._tools_job.want()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tools_job.run())

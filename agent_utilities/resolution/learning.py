@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from agent_utilities.ranking.past_requests import PastRequests, newest
 from agent_utilities.resolution.catalog_ranker import RETRY_S, CatalogIndex, CatalogRanker
 from agent_utilities.resolution.prior import NO_PRIOR, Prior, tool_edges
 from agent_utilities.runtime.jobs import Job
-from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 from agent_utilities.usage.model import EVERYBODY, NOBODY, NOTHING_LEARNED, Learned, UsageSource
 
 logger = logging.getLogger("agent_utilities.usage")
@@ -140,9 +139,7 @@ class Teaching:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._indexing.run())
             while True:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_OTHERS_S):
-                        await self._wake.wait()
+                await is_set(self._wake, within_s=_OTHERS_S)
                 self._wake.clear()
                 wanted, self._wanted = self._wanted or set(self._known), set()
                 started_s = time.monotonic()

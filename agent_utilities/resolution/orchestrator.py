@@ -10,9 +10,20 @@ from typing import Any, Literal, TypeVar
 
 from agent_utilities.graph.base import GraphError, ToolGraph
 from agent_utilities.graph.matching import Matches, match_literally, match_terms, names_of, normalise
-from agent_utilities.resolution.answer import NO_TRAIL, UNRANKED, CallerScope, Question, Ranked, Trail, unavailable
+from agent_utilities.resolution.answer import (
+    GRAPH_SHARE,
+    LEAST_RANKING_S,
+    NO_TRAIL,
+    RANKING_SHARE,
+    UNRANKED,
+    CallerScope,
+    Limits,
+    Question,
+    Ranked,
+    Trail,
+    unavailable,
+)
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
-from agent_utilities.resolution.deadlines import GRAPH_SHARE, LEAST_RANKING_S, RANKING_SHARE, Limits
 from agent_utilities.resolution.graph_keeper import GraphKeeper, Introspect
 from agent_utilities.resolution.prior import Prior, shares_off_loop, with_prior
 from agent_utilities.runtime.caches import BoundedCache

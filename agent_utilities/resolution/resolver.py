@@ -17,10 +17,17 @@ from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.graph.backends import graph_backend
 from agent_utilities.graph.base import ToolGraph, ToolRecord
 from agent_utilities.ranking.open import check_provider, open_hybrid
-from agent_utilities.resolution.answer import NO_TRAIL, CallerScope, LiveTools, Trail, unavailable
+from agent_utilities.resolution.answer import (
+    FIRST_FILL_SHARE,
+    NO_TRAIL,
+    CallerScope,
+    Limits,
+    LiveTools,
+    Trail,
+    unavailable,
+)
 from agent_utilities.resolution.capability_router import CapabilityRouter
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
-from agent_utilities.resolution.deadlines import FIRST_FILL_SHARE, Limits
 from agent_utilities.resolution.learning import Teaching
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.runtime.caches import cache_bytes

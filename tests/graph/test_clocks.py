@@ -10,7 +10,7 @@ import pytest
 
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import server_state
-from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.resolution.answer import Limits
 from tests.every import every
 from tests.graph.records import record
 from tests.graph.wrapped import Live, patient, running, until

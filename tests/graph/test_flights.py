@@ -10,9 +10,8 @@ import pytest
 
 from agent_utilities.graph.base import Statement, ToolGraph
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.resolution.answer import UNRANKED, Question, Ranked
+from agent_utilities.resolution.answer import UNRANKED, Limits, Question, Ranked
 from agent_utilities.resolution.catalog_ranker import combined_answer
-from agent_utilities.resolution.deadlines import Limits
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import RankedTool, Resolution
 from tests.graph.records import record

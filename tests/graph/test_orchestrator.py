@@ -12,9 +12,8 @@ import pytest
 from agent_utilities.graph.base import ToolGraph, ToolRecord
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import server_state, sync
-from agent_utilities.resolution.answer import Question, Ranked
+from agent_utilities.resolution.answer import Limits, Question, Ranked
 from agent_utilities.resolution.catalog_ranker import combined_answer
-from agent_utilities.resolution.deadlines import Limits
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import RankedTool, Resolution
 from agent_utilities.testing import FailingGraph

@@ -17,7 +17,7 @@ from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import ToolGraph
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.resolution.answer import Limits
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from tests.graph.agents import listing
 from tests.graph.conftest import NEO4J_AT_NIGHT, Measured, NewGraph

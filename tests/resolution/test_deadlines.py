@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.resolution.answer import Question, Ranked
-from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.resolution.answer import Limits, Question, Ranked
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import Resolution
 from tests.graph.records import record

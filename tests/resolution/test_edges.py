@@ -13,9 +13,8 @@ import pytest
 from agent_utilities.graph import cypher
 from agent_utilities.graph.embedded import EmbeddedGraph
 from agent_utilities.graph.sync import ToolEdge
-from agent_utilities.resolution.answer import CallerScope, Question, Ranked, Trail
+from agent_utilities.resolution.answer import CallerScope, Limits, Question, Ranked, Trail
 from agent_utilities.resolution.catalog_ranker import combined_answer
-from agent_utilities.resolution.deadlines import Limits
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import RankedTool, Resolution

@@ -14,7 +14,7 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from mcp_types import PaginatedRequestParams
 
 from agent_utilities import AgentServer, create_gateway, create_mcp_server, selection_meta
-from agent_utilities.resolution.deadlines import Limits
+from agent_utilities.resolution.answer import Limits
 from agent_utilities.selection.channels import META_KEY
 from tests.every import every
 from tests.graph.wrapped import until
