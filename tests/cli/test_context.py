@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -16,6 +17,8 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from starlette.responses import JSONResponse
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from agent_utilities.cli.app import main
+from tests.command_line import Done, run_command
 from tests.mcp.servers import log_server, running
 
 pytestmark = pytest.mark.outside
@@ -37,33 +40,30 @@ def base() -> Iterator[str]:
         yield url
 
 
-def context(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", **environ}
-    return subprocess.run(
-        [COMMAND, "context", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env=env,
-        encoding="utf-8",
-    )
+@pytest.fixture
+def context(capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    def asked(*arguments: str, **environ: str) -> Done:
+        env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", **environ}
+        return run_command(main, ["agent-utilities", "context", *arguments], env, capfd)
+
+    return asked
 
 
-def report(*arguments: str):
-    return json.loads(context("--json", *arguments).stdout)
+@pytest.fixture
+def report(context: Callable[..., Done]) -> Callable[..., Any]:
+    return lambda *arguments: json.loads(context("--json", *arguments).stdout)
 
 
 class TestJson:
-    def test_is_what_the_route_answers_whatever_url_is_given(self, base):
+    def test_is_what_the_route_answers_whatever_url_is_given(self, base, report):
         for path in ["", "/", "/mcp", "/sse", "/tools", "/context"]:
             assert report(f"{base}{path}") == httpx2.get(f"{base}/context").json()
 
-    def test_is_of_the_selection_in_url_and_options(self, base):
+    def test_is_of_the_selection_in_url_and_options(self, base, report):
         assert report(f"{base}/mcp/x/read")["n_permitted"] == 2
         assert report(base, "--query", "tools=play,tail_log", "--header", "x-mcp-read-only=1")["n_permitted"] == 1
 
-    def test_is_of_the_user_whose_token_is_sent(self):
+    def test_is_of_the_user_whose_token_is_sent(self, context, report):
         auth = StaticTokenVerifier({"good": {"client_id": "c", "scopes": []}})
         with running(log_server(auth=auth)) as url:
             assert report(url, "--header", "authorization=Bearer good")["n_permitted"] == 4
@@ -71,7 +71,7 @@ class TestJson:
 
 
 class TestModel:
-    def test_counts_with_its_tokenizer(self, base, tmp_path):
+    def test_counts_with_its_tokenizer(self, base, tmp_path, report):
         words = Tokenizer(models.WordLevel({"[?]": 0}, unk_token="[?]"))
         words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
         words.save(str(tmp_path / "tokenizer.json"))
@@ -80,19 +80,19 @@ class TestModel:
         assert [row["tokens"] for row in told["rows"] if row["section"] == "instructions"] == [4]
         assert told["total"] == sum(row["tokens"] for row in told["rows"])
 
-    def test_that_nothing_can_count_for_is_estimated_and_said(self, base):
+    def test_that_nothing_can_count_for_is_estimated_and_said(self, base, report):
         told = report(base, "--model", "no-such-model")
         assert told["total"] == report(base)["total"]
         assert told["tokenizer"].startswith("an estimate: bytes of compact JSON / 3.8 (tiktoken ")
 
 
 class TestWhileDeferring:
-    def test_a_recount_tells_the_same_as_the_server(self):
+    def test_a_recount_tells_the_same_as_the_server(self, report):
         with running(hub(environ={"MCP_TOOL_SEARCH": "on"})) as url:
             told, recounted = report(url), report(url, "--model", "no-such-model")
         assert {**recounted, "tokenizer": ""} == {**told, "tokenizer": ""}
 
-    def test_the_table_names_what_is_active_and_what_was_saved(self):
+    def test_the_table_names_what_is_active_and_what_was_saved(self, context):
         with running(hub(environ={"MCP_TOOL_SEARCH": "on"})) as url:
             text = context(url, "--header", "x-mcp-active=tail_log,kid_play").stdout
         assert "0 of 5 attached, 2 of 24 active\nMCP active: 2/24 (tail_log, kid_play)\n" in text
@@ -105,7 +105,7 @@ class TestWhileDeferring:
 
 
 class TestTable:
-    def test_tells_sections_servers_and_the_total(self, base):
+    def test_tells_sections_servers_and_the_total(self, base, context, report):
         lines = context(base).stdout.splitlines()
         words = [line.split() for line in lines]
         told = report(base)
@@ -119,7 +119,7 @@ class TestTable:
             "counted by an estimate: bytes of compact JSON / 3.8",
         ]
 
-    def test_draws_bars_on_one_scale(self, base):
+    def test_draws_bars_on_one_scale(self, base, context, report):
         by_server = {
             words[-4]: words[-1]
             for line in context(base).stdout.splitlines()
@@ -129,25 +129,26 @@ class TestTable:
         told = {row["server"]: row["tokens"] for row in report(base)["rows"] if row["section"] == "listed"}
         assert abs(short / long - told["logs"] / told["a-mounted-server"]) < 0.1
 
-    def test_tells_what_deferring_saves(self, base):
+    def test_tells_what_deferring_saves(self, base, context, report):
         text = context(base, "--query", "tools=all", "--query", "top_k=1").stdout
         told = report(base, "--query", "top_k=1")
         fewer = round(100 * (1 - told["total"] / told["undeferred_tokens"]))
         assert f"{told['total']:,} tokens on every turn, {fewer} % fewer than the" in text
         assert "deferred" in text
 
-    def test_fits_its_terminal(self, base):
+    def test_fits_its_terminal(self, base, context):
         for columns in [50, 80, 120]:
             lines = context(base, COLUMNS=str(columns)).stdout.splitlines()
             assert max(map(len, lines)) <= columns
             assert not any("…" in line for line in lines)
 
     def test_is_plain_where_the_terminal_is(self, base):
-        assert context(base, PYTHONIOENCODING="ascii").stdout.isascii()
+        environ = {**os.environ, "PYTHONIOENCODING": "ascii"}
+        assert subprocess.run([COMMAND, "context", base], env=environ, capture_output=True, check=True).stdout.isascii()
 
 
 class TestRefused:
-    def test_with_one_line_and_a_code(self, base):
+    def test_with_one_line_and_a_code(self, base, context):
         for arguments, code, message in [
             (["not-a-url"], 2, "not an HTTP URL"),
             (["http://127.0.0.1:1"], 1, "is the server running?"),
@@ -161,7 +162,7 @@ class TestRefused:
             assert (done.returncode, done.stderr.count("\n")) == (code, 1)
             assert message in done.stderr
 
-    def test_where_a_route_of_the_authors_answers_with_something_else(self):
+    def test_where_a_route_of_the_authors_answers_with_something_else(self, context):
         server = log_server()
 
         @server.custom_route("/context", methods=["GET"])
