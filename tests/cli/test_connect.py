@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,8 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_utilities.cli.app import main
 from agent_utilities.cli.connect import Client, Entry, add_entry, config_path
 from agent_utilities.errors import InputError
+from tests.command_line import Done, run_command
 
 COMMAND = Path(sys.executable).parent / "agent-utilities"
 PLAIN_SERVER = Path(__file__).parents[1] / "upstream" / "plain_server.py"
@@ -26,12 +28,13 @@ ENTRY = {"command": "/bin/logs-agent-mcp", "args": []}
 
 
 @pytest.fixture
-def connect(tmp_path):
-    def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+def connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, **more: str) -> Done:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("MCP_", "XDG_"))}
         env = {**kept, "HOME": str(tmp_path), **more}
-        command = [COMMAND, "connect", *arguments]
-        return subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+        return run_command(main, ["agent-utilities", "connect", *arguments], env, capfd)
 
     return run
 
