@@ -317,12 +317,11 @@ def _close_pipe(watcher: subprocess.Popen[bytes] | None) -> None:
             watcher.stdin.close()
 
 
-async def watch_parent(on_gone: Callable[[], None], parent: int | None = None) -> None:
+async def watch_parent(on_gone: Callable[[], None], parent: int) -> None:
     """Call back once our parent is gone, for a gateway whose host may disappear without closing our stdin.
 
     Ends then, or when cancelled. `parent` is what `os.getppid()` was at the start: it may be gone before the call.
     """
-    parent = os.getppid() if parent is None else parent
     while os.getppid() == parent:  # noqa: ASYNC110 (there is nothing to wait for)
         await asyncio.sleep(PARENT_CHECK_S)
     on_gone()
