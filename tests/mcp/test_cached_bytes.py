@@ -9,11 +9,13 @@ import tracemalloc
 
 import httpx2
 import pytest
+from starlette.responses import JSONResponse
 from starlette.types import Scope
 
 from agent_utilities.errors import SettingsError
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.surface.surface import Surface
-from agent_utilities.mcp.wire.request import RequestReader
+from agent_utilities.mcp.wire.request import SelectionMiddleware
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_request
 from tests.every import every
@@ -74,7 +76,7 @@ def test_what_is_asked_again_is_not_decided_again():
 
 
 def test_the_same_short_request_is_read_once():
-    reader = RequestReader(lambda: MIB)
+    reader = SelectionMiddleware(JSONResponse({}), AgentServer(environ=ONE_MIB), "/sse", "/mcp")
 
     def read(query: bytes) -> Selection:
         scope: Scope = {"type": "http", "query_string": query, "headers": []}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import fastmcp
@@ -17,8 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.mcp.fastmcp_internals import whole_lifespan
 from agent_utilities.mcp.routes.host_guard import HostGuard, accepted_on, is_guarded
-from agent_utilities.mcp.wire.paths import check_path
-from agent_utilities.mcp.wire.request import Endpoints, RequestReader, SelectionMiddleware
+from agent_utilities.mcp.wire.request import SelectionMiddleware
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
@@ -78,10 +76,7 @@ def tell_when_started(app: StarletteWithLifespan, server: AgentServer) -> None:
 def _reading(server: AgentServer, path: str | None, transport: str) -> Middleware:
     sse = path if transport == "sse" and path is not None else fastmcp.settings.sse_path
     streamable = path if transport != "sse" and path is not None else fastmcp.settings.streamable_http_path
-    endpoints = Endpoints([fastmcp.settings.message_path], [sse, streamable, "/tools", "/context"])
-    reader = RequestReader(lambda: server.surface.cache_bytes("requests"), server.surface.operator.check)
-    check = partial(check_path, server)
-    return Middleware(SelectionMiddleware, endpoints=endpoints, sse_path=sse, reader=reader, check_path=check)
+    return Middleware(SelectionMiddleware, host=server, sse_path=sse, mcp_path=streamable)
 
 
 def sse_routes(app: StarletteWithLifespan) -> list[BaseRoute]:

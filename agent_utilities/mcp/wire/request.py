@@ -1,19 +1,26 @@
-"""Reading the caller's selection: once for each HTTP request, at the edge, before anything else runs."""
+"""Reading the caller's selection: once for each HTTP request, at the edge, before anything else runs.
+
+A path that names nothing that its caller may learn of is refused here too.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
+import fastmcp
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from starlette.authentication import has_required_scope
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agent_utilities.catalog.model import KINDS, entry
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.sessions import Caller, caller_of
+from agent_utilities.mcp.wire.middleware import unknown_names
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache
 from agent_utilities.selection.caller import (
     READ_ONLY,
@@ -26,7 +33,7 @@ from agent_utilities.selection.caller import (
 )
 from agent_utilities.selection.channels import LONGEST_KEY, field_of, is_selection_header
 from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import NOTHING, Selection
+from agent_utilities.selection.model import NOTHING, NameSet, Selection
 from agent_utilities.selection.parse import read_request, utf8_text
 
 if TYPE_CHECKING:
@@ -42,21 +49,6 @@ _Given = tuple[bytes, tuple[tuple[bytes, bytes], ...], PathSelection]
 """A request's query string, its headers that may be a selection's, and what its path asks for."""
 
 _ENDPOINT = re.compile(rb"(event: endpoint\r?\ndata: [^\r\n]+)")
-
-
-def selection_of(request: Any) -> Selection:
-    """Return the caller's selection of an HTTP request; read here where no middleware of ours has.
-
-    Args:
-        request: the Starlette request, or None on transports that have none.
-
-    Raises:
-        SelectionError: the selection is malformed.
-    """
-    if not isinstance(request, Request):
-        return NOTHING
-    held = request.scope.get("state", {}).get(STATE)
-    return held if isinstance(held, Selection) else _read(_given(request.scope, ()))
 
 
 class Callers:
@@ -76,7 +68,10 @@ class Callers:
             SelectionError: it can't be read, or names a profile that there is not.
             BoundError: a feature could not tell what the caller is permitted.
         """
-        asked = merge(selection_of(request), meta)
+        asked = meta
+        if isinstance(request, Request):  # read here where no middleware of ours has
+            held = request.scope.get("state", {}).get(STATE)
+            asked = merge(held if isinstance(held, Selection) else _read(_given(request.scope, ())), meta)
         self._host.surface.operator.check(asked)
         grant = self.grant_of(caller_of(request))
         return asked if grant is None else merge(asked, grant.bounds)
@@ -102,36 +97,6 @@ class Callers:
         return otherwise if grant is None else right in grant.may
 
 
-class RequestReader:
-    """Reads the selections of HTTP requests, and remembers the short ones: an agent sends the same again and again.
-
-    Args:
-        max_bytes: returns what those may take together; asked at the first request.
-        check: raises where a selection names what is not there, such as a profile.
-    """
-
-    def __init__(self, max_bytes: Callable[[], int], check: Callable[[Selection], None] = lambda _: None) -> None:
-        self._max_bytes, self._check = max_bytes, check
-
-    @cached_property
-    def _read_before(self) -> BoundedCache[_Given, Selection]:
-        return BoundedCache(self._max_bytes(), _weigh, heaviest=LONGEST_KEPT)
-
-    def read(self, scope: Scope, path: PathSelection = ()) -> Selection:
-        """Return the selection of a request; for the same bytes the same object.
-
-        Raises:
-            SelectionError: the selection is malformed.
-        """
-        given = _given(scope, path)
-        selection = self._read_before.get(given)
-        if selection is None:
-            selection = _read(given)
-            self._check(selection)
-            self._read_before.keep(given, selection)
-        return selection
-
-
 def _weigh(given: _Given, selection: Selection) -> int:
     """Return about how many bytes a request's query string and headers take, and what was read in them."""
     query_string, headers, path = given
@@ -147,42 +112,6 @@ def _given(scope: Scope, path: PathSelection) -> _Given:
 def _read(given: _Given) -> Selection:
     query_string, headers, path = given
     return merge(read_path(path), read_request(query_string, headers))
-
-
-class Endpoints:
-    """The paths whose requests bear selections.
-
-    Args:
-        plain: paths that take no selection of their own after them.
-        scoped: paths that do, such as `/mcp` in `/mcp/x/git`.
-    """
-
-    def __init__(self, plain: Collection[str], scoped: Collection[str]) -> None:
-        self._own_path = {path.rstrip("/"): path for path in (*plain, *scoped)}
-        self._scoped = sorted({path.rstrip("/") for path in scoped}, key=len, reverse=True)
-
-    def find(self, scope: Scope) -> tuple[str, list[str]] | None:
-        """Return the endpoint of a request, without a slash at its end, and the segments after it, percent-decoded.
-
-        None where the request is for none.
-
-        Raises:
-            SelectionError: a segment after it is not UTF-8.
-        """
-        root = scope.get("root_path", "")
-        path = scope["path"].removeprefix(root)
-        if (stripped := path.rstrip("/")) in self._own_path:
-            return stripped, []
-        for endpoint in self._scoped:
-            rest = path.removeprefix(endpoint)
-            if path.startswith(endpoint) and rest.startswith((f"/{TOOLSETS}", f"/{READ_ONLY}")):
-                return endpoint, _segments(scope, root + endpoint, rest)
-        return None
-
-    def routed(self, scope: Scope, endpoint: str) -> Scope:
-        """Return the scope of a request as it is for the endpoint alone."""
-        path = scope.get("root_path", "") + self._own_path[endpoint]
-        return {**scope, "path": path, "raw_path": quote(path).encode()}
 
 
 def _segments(scope: Scope, before: str, rest: str) -> list[str]:
@@ -204,49 +133,70 @@ class SelectionMiddleware:
     On `GET /sse` it carries the selection in the endpoint event's URL, so that it holds for the connection.
 
     Args:
-        app: the application to protect.
-        endpoints: the paths whose requests are selections; others (OAuth, health) pass untouched.
-        sse_path: the path of the legacy SSE stream.
-        reader: reads the selections.
-        check_path: refuses a path that names nothing known.
+        app: the application to protect; requests for paths that bear no selection (OAuth, health) pass untouched.
+        host: the server that it is of.
+        sse_path, mcp_path: the paths of the legacy SSE stream and of streamable HTTP.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        endpoints: Endpoints,
-        sse_path: str,
-        reader: RequestReader,
-        check_path: Callable[[PathSelection, Scope], Awaitable[None]],
-    ) -> None:
-        self._app = app
-        self._reader = reader
-        self._endpoints = endpoints
-        self._check_path = check_path
-        self._sse_path = sse_path.rstrip("/")
+    def __init__(self, app: ASGIApp, host: AgentServer, sse_path: str, mcp_path: str) -> None:
+        self._app, self._host, self._sse_path = app, host, sse_path.rstrip("/")
+        scoped = (sse_path, mcp_path, "/tools", "/context")  # a selection may follow in the path: `/mcp/x/git`
+        self._own_path = {path.rstrip("/"): path for path in (fastmcp.settings.message_path, *scoped)}
+        self._scoped = sorted({path.rstrip("/") for path in scoped}, key=len, reverse=True)
+        n_bytes = host.surface.cache_bytes("requests")
+        self._read_before: BoundedCache[_Given, Selection] = BoundedCache(n_bytes, _weigh, heaviest=LONGEST_KEPT)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         try:
-            found = self._endpoints.find(scope)
-            if found is None:
+            endpoint, segments = self._found(scope)
+            path = parse_path(segments) if segments else ()
+            if endpoint is None or path is None:
                 return await self._app(scope, receive, send)
-            path = parse_path(found[1]) if found[1] else ()
-            if path is None:
-                return await self._app(scope, receive, send)
-            selection = self._reader.read(scope, path)
+            selection = self.read(scope, path)
             if path:
-                await self._check_path(path, scope)
-                scope = self._endpoints.routed(scope, found[0])
+                await check_path(self._host, path, scope)
+                routed = scope.get("root_path", "") + self._own_path[endpoint]
+                scope = {**scope, "path": routed, "raw_path": quote(routed).encode()}
         except SelectionError as error:
             status = 404 if isinstance(error, PathError) else 400
             return await JSONResponse({"error": error.as_dict()}, status_code=status)(scope, receive, send)
         scope.setdefault("state", {})[STATE] = selection
         scope["headers"] = [(key, value) for key, value in scope["headers"] if not _header(key[:_CUT])[1]]
-        if found[0] == self._sse_path and scope["method"] == "GET" and selection:
+        if endpoint == self._sse_path and scope["method"] == "GET" and selection:
             send = _carrying(scope["query_string"], path, send)
         await self._app(scope, receive, send)
+
+    def read(self, scope: Scope, path: PathSelection = ()) -> Selection:
+        """Return the selection of a request; the same object for the same bytes: an agent sends them again and again.
+
+        Raises:
+            SelectionError: the selection is malformed, or names what is not there, such as a profile.
+        """
+        given = _given(scope, path)
+        selection = self._read_before.get(given)
+        if selection is None:
+            selection = _read(given)
+            self._host.surface.operator.check(selection)
+            self._read_before.keep(given, selection)
+        return selection
+
+    def _found(self, scope: Scope) -> tuple[str | None, list[str]]:
+        """Return the endpoint of a request, without a slash at its end, and the segments after it, percent-decoded.
+
+        Raises:
+            SelectionError: a segment after it is not UTF-8.
+        """
+        root = scope.get("root_path", "")
+        path = scope["path"].removeprefix(root)
+        if (stripped := path.rstrip("/")) in self._own_path:
+            return stripped, []
+        for endpoint in self._scoped:
+            rest = path.removeprefix(endpoint)
+            if path.startswith(endpoint) and rest.startswith((f"/{TOOLSETS}", f"/{READ_ONLY}")):
+                return endpoint, _segments(scope, root + endpoint, rest)
+        return None, []
 
 
 @lru_cache(maxsize=1024)  # a client's requests bear the same headers
@@ -273,3 +223,62 @@ def _carrying(query_string: bytes, path: PathSelection, send: Send) -> Send:
         await send(message)
 
     return wrapped
+
+
+# -- paths that name nothing known ---------------------------------------------------------------------------------
+
+
+async def check_path(host: AgentServer, path: PathSelection, scope: Scope) -> None:
+    """Refuse a path that names nothing known: what the operator denies reads like what never was (law L1).
+
+    Who may not be served at all is told neither; the endpoint's own auth answers them.
+
+    Raises:
+        PathError: its toolsets name nothing that this caller may learn of.
+        SelectionError: they can't be read.
+    """
+    names = tuple(pair for pair in path if pair[0] == "toolsets")
+    if not names or not _is_admitted(host, scope):
+        return
+    selection = read_path(names)
+    if (grant := host.callers.grant_of(caller_of(Request(scope)))) is not None:
+        selection = merge(selection, grant.bounds)
+    if not _names_certain(selection.asked) and not await _names_any(host, selection):
+        await _refuse(host, names[0][1], selection)
+
+
+async def _names_any(host: AgentServer, selection: Selection) -> bool:
+    """Whether a component of any kind is permitted under what the operator gave and these names."""
+    surface = host.surface
+    verdict = surface.verdict(selection, shapes_lists=False)
+    for kind in KINDS:
+        with surface.under_verdict(verdict):
+            catalog = await host.catalog(kind)
+        if (await surface.decide_in_turns(kind, catalog, verdict)).permitted:
+            return True
+    to_come = (entry("tool", "", tags=[name], read_only=True) for name in host.features.gathered("toolsets_to_come"))
+    return any(verdict.bounds.refusal(toolset) is None for toolset in to_come)
+
+
+async def _refuse(host: AgentServer, toolsets: str, selection: Selection) -> NoReturn:
+    surface = host.surface
+    verdict = surface.verdict(selection, shapes_lists=False)
+    decision = await surface.decide_in_turns("tool", await host.catalog("tool"), verdict)
+    with surface.under_verdict(verdict):  # what a rule denies this caller counts as little as what nobody may
+        unknown = await unknown_names(host, decision, "tool")
+    near = [name for name in unknown.values() if name is not None]
+    hint = f"did you mean {near[0]!r}?" if near else "leave /x/… out to see what there is"
+    raise PathError("the path names nothing that is known", toolsets, SOURCE, hint)
+
+
+def _is_admitted(host: AgentServer, scope: Scope) -> bool:
+    if (auth := host.auth) is None:
+        return True
+    is_known = isinstance(scope.get("user"), AuthenticatedUser)
+    return is_known and has_required_scope(Request(scope), auth.required_scopes or ())
+
+
+def _names_certain(selection: Selection) -> bool:
+    """Whether the names are `all` or `none`, which every server knows."""
+    values = [setting.value for _, setting in selection.slots]
+    return all(isinstance(value, NameSet) and (value.everything or not value.toolsets) for value in values)
