@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fastmcp.tools.base import Tool
+from fastmcp.tools.base import Tool, ToolResult
+from pydantic import Field
 from starlette.routing import BaseRoute
 
 from agent_utilities.catalog.model import ComponentKind
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from agent_utilities.mcp.agent_server import AgentServer
-
-from fastmcp.tools.base import ToolResult
-from pydantic import Field
 
 ALWAYS_LOADED = {"anthropic/alwaysLoad": True}
 """`_meta` by which Claude Code keeps a tool out of its own tool search: it would hide the way to the others."""

@@ -297,12 +297,10 @@ class Changes:
         for kind in _KINDS[name]:
             if not (listed := self._listed.get((client.caller, kind))):
                 return True
-            digests: list[str] = []
-            for selection in (merge(asked, each) for asked in client.asked(kind) for each in (before, after)):
-                bounds = self._surface.merged(selection).effective.bounds_only
-                digests.append(await self._surface.permitted_digest(kind, listed[-1], bounds))
-            if digests[::2] != digests[1::2]:
-                return True
+            for asked in client.asked(kind):
+                each = [self._surface.merged(merge(asked, grant)).effective.bounds_only for grant in (before, after)]
+                if len({await self._surface.permitted_digest(kind, listed[-1], bounds) for bounds in each}) != 1:
+                    return True
         return False
 
     def start(self, work: Coroutine[None, None, None]) -> bool:
