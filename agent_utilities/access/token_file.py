@@ -53,11 +53,12 @@ class TokenFile(BaseModel):
 
     def find(self, text: str) -> Token | None:
         """Return the token that a text is, expired or not; in a time that tells nothing of which it nearly is."""
-        digest, found = sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), None
-        for token in self.tokens:
-            if hmac.compare_digest(token.sha256, digest):
-                found = token
-        return found
+        digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return next((token for token in self.tokens if hmac.compare_digest(token.sha256, digest)), None)
+
+    def taken(self) -> frozenset[Token]:
+        """Return the tokens that are not over."""
+        return frozenset(token for token in self.tokens if not token.is_over())
 
 
 def read_tokens(path: Path) -> TokenFile:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_utilities.access.rules import LOCAL, Rules, rules_of
-from agent_utilities.access.token_file import read_tokens
+from agent_utilities.access.token_file import Token, read_tokens
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import AgentUtilitiesError, InputError, SettingsError
 from agent_utilities.features.access.login import FileTokens, Login, login_of
@@ -39,11 +39,6 @@ _GRANTS_BYTES = 16 << 20
 """What the grants of the callers seen last may take together, their tokens and claims with them."""
 
 
-def _weigh(token: str, known: tuple[Mapping[str, Any], Grant | None]) -> int:
-    """Return about how many bytes a caller's grant takes: claims are text of their token, as objects."""
-    return 4096 + 4 * len(token)
-
-
 class AccessControl(Feature):
     """Lets in whom the operator's settings know, and permits each what the first rule that fits them says."""
 
@@ -55,8 +50,11 @@ class AccessControl(Feature):
         self._rules, self._files = Rules(), SettingsFiles()
         self._watched: list[Path] = []
         self._seen: object = None
-        self._over = set[str]()
-        self._grants: BoundedCache[str, tuple[Mapping[str, Any], Grant | None]] = BoundedCache(_GRANTS_BYTES, _weigh)
+        self._taken: frozenset[Token] = frozenset()
+        # Claims are text of their token, as objects.
+        self._grants: BoundedCache[str, tuple[Mapping[str, Any], Grant | None]] = BoundedCache(
+            _GRANTS_BYTES, lambda token, _: 4096 + 4 * len(token)
+        )
 
     def attach(self, host: AgentServer) -> None:
         """Read the rules and the tokens.
@@ -74,7 +72,9 @@ class AccessControl(Feature):
         tokens = [Path(settings.auth_tokens).expanduser()] if settings.auth_tokens else []
         self._watched = [*(Path(file.name) for file in operator.files.files), *tokens]
         self._seen = stamps(self._watched)
-        self.tokens = FileTokens(*tokens) if tokens else None
+        if tokens:
+            self.tokens = FileTokens(*tokens)
+            self._taken = self.tokens.file.taken()
         self._take(rules_of(settings, operator.files), operator.files)
 
     def _take(self, rules: Rules, files: SettingsFiles) -> None:
@@ -132,29 +132,23 @@ class AccessControl(Feature):
             now = await in_daemon_thread(partial(stamps, self._watched))
             if now != self._seen:
                 self._seen = now
-                await self._follow_tokens()
+                await self._read_tokens()
             elif now != settled:  # nobody is writing any more
                 settled = now
                 await self._follow_rules()
-            over = {token.name for token in self.tokens.file.tokens if token.is_over()} if self.tokens else set()
-            if over != self._over:  # their requests are refused; their streams are to be told nothing more
-                self._over = over
-                self._changed("tokens", f"expired: {', '.join(sorted(over)) or 'none'}")
+            taken = self.tokens.file.taken() if self.tokens else self._taken
+            if taken != self._taken:  # streams of one that was revoked or ended are to be told nothing more
+                gone = sorted({token.name for token in self._taken - taken})
+                self._taken = taken
+                self._changed("tokens", f"{len(taken)} tokens; expired or revoked: {', '.join(gone) or 'none'}")
             await asyncio.sleep(_LOOK_S)
 
-    async def _follow_tokens(self) -> None:
-        if self.tokens is None:
-            return
+    async def _read_tokens(self) -> None:
         try:
-            file = await in_daemon_thread(partial(read_tokens, self.tokens.path))
+            if self.tokens is not None:
+                self.tokens.file = await in_daemon_thread(partial(read_tokens, self.tokens.path))
         except InputError as error:
             logger.error("%s; what it held before still holds", error)
-            return
-        if file != self.tokens.file:
-            before = {token.name for token in self.tokens.file.tokens}
-            self.tokens.file = file
-            gone = sorted(before - {token.name for token in file.tokens})
-            self._changed("tokens", f"{len(file.tokens)} tokens; revoked: {', '.join(gone) or 'none'}")
 
     async def _follow_rules(self) -> None:
         operator = self.host.surface.operator.again()
