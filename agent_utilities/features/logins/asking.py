@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from fastmcp.tools.base import ToolResult
 from agent_utilities.features.logins.links import Link, Links
 from agent_utilities.features.upstreams.calls import CALL_TOOL, COMPLETE, Caller, Kind, RelayedToolResult
 from agent_utilities.features.upstreams.relay import ServerRelay, offers
+from agent_utilities.runtime.waiting import is_set
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.http.account import LOGIN_S, Account
 from agent_utilities.upstream.supervision.upstream import Upstream
@@ -66,9 +66,7 @@ class OwnLogin:
         Raises:
             UpstreamError: it could not be.
         """
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.upstream.config.list_timeout_s):
-                await self.upstream.was_tried.wait()
+        await is_set(self.upstream.was_tried, within_s=self.upstream.config.list_timeout_s)
         name, snapshot, state = self.upstream.config.name, self.upstream.snapshot, self.upstream.state
         if snapshot is None:
             raise UpstreamError(name, state.cause or "did not answer", state.detail or "it has listed nothing yet")
@@ -102,11 +100,8 @@ class OwnLogin:
             answer = await _answer(relay, link, question)
         if not isinstance(answer, mcp_types.ElicitResult) or answer.action != "accept":
             raise self._unanswered(link, "it was declined; to log in after all open")
-        try:
-            async with asyncio.timeout(WAIT_S):
-                await self.account.has_login.wait()
-        except TimeoutError:
-            raise self._unanswered(link, "it is not done yet; go on at") from None
+        if not await is_set(self.account.has_login, within_s=WAIT_S):
+            raise self._unanswered(link, "it is not done yet; go on at")
         return None
 
     def _unanswered(self, link: Link, what: str) -> UpstreamError:

@@ -27,6 +27,7 @@ from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.lifespan import guarded
 from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.surface.introspecting import is_introspecting
+from agent_utilities.runtime.waiting import is_set
 from agent_utilities.upstream.config import OAuthClient, UpstreamConfig
 from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.sealed_store import SealedStore, read_key
@@ -153,10 +154,7 @@ class Logins(Feature):
             return
         person = present_person()
         held = self._held[person] = self._held.pop(person) if person in self._held else self._begun(person)
-        try:
-            async with asyncio.timeout(_BRING_S):
-                await held.was_tried.wait()
-        except TimeoutError:
+        if not await is_set(held.was_tried, within_s=_BRING_S):
             logger.error("a disk hangs: what a caller has by logins of their own is not served for a request")
 
     def _begun(self, person: Person | None) -> Held:
