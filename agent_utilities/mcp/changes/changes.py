@@ -7,7 +7,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import Context, ContextVar, copy_context
-from functools import partial
 from typing import TYPE_CHECKING
 
 from fastmcp.prompts.base import Prompt
@@ -31,9 +30,9 @@ from agent_utilities.mcp.lifespan import guarded
 from agent_utilities.mcp.sessions import NOTICE_S, of_token
 from agent_utilities.mcp.surface.catalogs import CATALOGS_BYTES, caller_key, weigh_catalog
 from agent_utilities.mcp.surface.introspecting import is_introspecting
-from agent_utilities.mcp.surface.surface import UnderVerdict, Verdict, verdict_in_force
+from agent_utilities.mcp.surface.surface import Surface, UnderVerdict, Verdict, verdict_in_force
 from agent_utilities.runtime.caches import BoundedCache
-from agent_utilities.selection.merge import Effective, merge
+from agent_utilities.selection.merge import Effective, Narrowings, merge
 from agent_utilities.selection.model import NOTHING, Selection
 
 if TYPE_CHECKING:
@@ -63,6 +62,14 @@ def _weigh(key: tuple[str, ComponentKind], listed: _Listed) -> int:
     return sum(weigh_catalog(key, catalog) for catalog in listed)
 
 
+_Asked = tuple[Selection, Narrowings | None]
+"""What a caller asked for themselves, and what features took away for their request."""
+
+
+def _bounds(surface: Surface, asked: _Asked, granted: Selection) -> Effective:
+    return surface.merged(merge(asked[0], granted), asked[1]).effective.bounds_only
+
+
 _is_comparing: ContextVar[bool] = ContextVar("agent_utilities_is_comparing", default=False)
 
 
@@ -85,7 +92,7 @@ class _Client:
         self.tell, self.takes = tell, takes
         self.untold: set[str] = set()
         self.is_being_told = False
-        self._listed: dict[ComponentKind, dict[Effective, Selection]] = {}
+        self._listed: dict[ComponentKind, dict[Effective, _Asked]] = {}
         self.heard(verdict)
 
     def heard(self, verdict: Verdict, listed: ComponentKind | None = None) -> None:
@@ -95,30 +102,26 @@ class _Client:
         """
         self.context = copy_context()
         self.caller = caller_key()
-        self.granted, self._latest = verdict.granted, {verdict.effective.bounds_only: verdict.selection.asked}
+        self.granted = verdict.granted
+        self._latest = {verdict.effective.bounds_only: (verdict.selection.asked, verdict.narrowings)}
         if listed is not None and len(bounds := self._listed.setdefault(listed, {})) < _N_BOUNDS:
             bounds.update(self._latest)
 
-    def regranted(self, granted: Selection, verdict_of: Callable[[Selection], Verdict]) -> None:
-        """Take note of what its caller is permitted from now on; what they asked for is as it was."""
+    def regranted(self, granted: Selection, surface: Surface) -> None:
+        """Take note of what its caller is permitted from now on; what else their lists were made under is as it was."""
 
-        def again(bounds: Mapping[Effective, Selection]) -> dict[Effective, Selection]:
-            return {verdict_of(merge(asked, granted)).effective.bounds_only: asked for asked in bounds.values()}
+        def again(bounds: Mapping[Effective, _Asked]) -> dict[Effective, _Asked]:
+            return {_bounds(surface, asked, granted): asked for asked in bounds.values()}
 
         self.granted, self._latest = granted, again(self._latest)
         # Those that are many stay so: whether others were left out is not known.
         self._listed = {k: again(each) if len(each) < _N_BOUNDS else each for k, each in self._listed.items()}
-        self.context.run(UnderVerdict(verdict_of(granted)).__enter__)
+        self.context.run(UnderVerdict(surface.verdict(granted, shapes_lists=False)).__enter__)
 
-    def bounds(self, kind: ComponentKind, operator: Effective) -> Iterable[Effective]:
-        """Return the bounds that the client's lists of a kind were made under; the operator's where they are many."""
+    def made_under(self, kind: ComponentKind) -> Mapping[Effective, _Asked]:
+        """Return what the client's lists of a kind were made under: bounds, by what was asked; nothing if many."""
         bounds = self._listed.get(kind, self._latest)
-        return bounds if len(bounds) < _N_BOUNDS else (operator,)
-
-    def asked(self, kind: ComponentKind) -> Iterable[Selection]:
-        """Return what the client's lists of a kind were asked for with; nothing where they are many."""
-        bounds = self._listed.get(kind, self._latest)
-        return bounds.values() if len(bounds) < _N_BOUNDS else (NOTHING,)
+        return bounds if len(bounds) < _N_BOUNDS else {}
 
 
 class Changes:
@@ -289,7 +292,7 @@ class Changes:
             if granted == client.granted or key not in self._clients:
                 continue
             before = client.granted
-            client.regranted(granted, partial(self._surface.verdict, shapes_lists=False))
+            client.regranted(granted, self._surface)
             self._tell(key, [name for name in _KINDS if await self._differs(client, name, before, granted)])
 
     async def _differs(self, client: _Client, name: str, before: Selection, after: Selection) -> bool:
@@ -297,8 +300,8 @@ class Changes:
         for kind in _KINDS[name]:
             if not (listed := self._listed.get((client.caller, kind))):
                 return True
-            for asked in client.asked(kind):
-                each = [self._surface.merged(merge(asked, grant)).effective.bounds_only for grant in (before, after)]
+            for asked in client.made_under(kind).values() or ((NOTHING, None),):
+                each = [_bounds(self._surface, asked, grant) for grant in (before, after)]
                 if len({await self._surface.permitted_digest(kind, listed[-1], bounds) for bounds in each}) != 1:
                     return True
         return False
@@ -343,7 +346,7 @@ class Changes:
         self, client: _Client, name: str, compared: Mapping[ComponentKind, _Listed], operator: Effective
     ) -> bool:
         for kind in _KINDS[name]:
-            for bounds in client.bounds(kind, operator):
+            for bounds in client.made_under(kind) or (operator,):
                 digests = [await self._surface.permitted_digest(kind, each, bounds) for each in compared[kind]]
                 if len(set(digests)) != 1:
                     return True

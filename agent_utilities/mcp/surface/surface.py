@@ -39,6 +39,7 @@ class Verdict:
         by_caller: whether the caller gave any setting, or a feature narrows for this request alone.
         asked: digest of what the caller alone asked for.
         selection: what the caller asked for, and what the operator permits them beside what everybody may.
+        narrowings: what features take away for this request; what they do from everybody who selects so where None.
         judgements: by a catalog's digest, what the bounds come to on it, for as long as the request lasts.
         decisions: by surface and kind, the last decision that a listing was made by under this very verdict. FastMCP's
             listing gives back components only: what they were chosen by is found here.
@@ -53,6 +54,7 @@ class Verdict:
     by_caller: bool = False
     asked: str = ""
     selection: Selection = NOTHING
+    narrowings: Narrowings | None = None
     judgements: dict[str, Refusals] = field(default_factory=dict)
     unlisted: dict[str, frozenset[str]] = field(default_factory=dict)
     decisions: dict[tuple[object, ComponentKind], Decision] = field(init=False, default_factory=dict)
@@ -228,7 +230,7 @@ class Surface:
         by_caller = any(channel not in ACCESS_CHANNELS for (_, channel), _ in caller.slots) or (
             narrowings is not None and narrowings != self._narrowings(NOTHING)
         )
-        return Verdict(self, *held, shapes_lists, by_caller=by_caller, asked=merged.asked, selection=caller)
+        return Verdict(self, *held, shapes_lists, by_caller, merged.asked, caller, narrowings)
 
     def for_present_caller(self) -> Verdict:
         """Return what the operator permits the present caller, whatever they ask for."""

@@ -17,6 +17,10 @@ from agent_utilities.access import token_file
 from agent_utilities.access.token_file import revoke_token
 from agent_utilities.features.access import feature
 from agent_utilities.mcp.events import PolicyChanged
+from agent_utilities.mcp.feature import Feature
+from agent_utilities.mcp.request import Request
+from agent_utilities.selection.merge import Narrowing
+from agent_utilities.selection.model import Selection
 from tests.features.access.team import SETTINGS, Team
 from tests.mcp.servers import running
 from tests.wire.http_raw import RawHttp, Stream
@@ -46,17 +50,33 @@ class TwoHoursLater(datetime):
         return datetime.now(tz) + timedelta(hours=2)
 
 
+class Switched(Feature):
+    """Takes `git_push` away from everybody, or from nobody, and from each request the other way round."""
+
+    name = "switched"
+
+    def __init__(self, active: bool) -> None:
+        self._active = active
+
+    def bounds_for(self, caller: Selection) -> Narrowing:
+        return Narrowing(self.name, deny_tools=frozenset({"git_push"} if self._active else ()))
+
+    async def narrow(self, request: Request) -> Narrowing:
+        return Narrowing(self.name, deny_tools=frozenset(() if self._active else {"git_push"}))
+
+
 class Serving:
     """A team's server on a socket, and what it tells of its rules.
 
     Args:
         team: the team.
+        features: the server's own.
     """
 
-    def __init__(self, team: Team) -> None:
+    def __init__(self, team: Team, *features: Feature) -> None:
         self.team = team
         self.ann, self.bob = team.token("ann"), team.token("bob")
-        self.server = team.server()
+        self.server = team.server(features=features)
         self.url, self.streams = "", ExitStack()
         self.policy_changed = threading.Event()
         self.server.features.observe(lambda _: self.policy_changed.set(), PolicyChanged)
@@ -99,8 +119,8 @@ class Serving:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Serving]:
-    served = Serving(Team(folder))
+def serving(folder: Path, *features: Feature) -> Iterator[Serving]:
+    served = Serving(Team(folder), *features)
     with running(served.server) as served.url, served.streams:  # it waits for streams when it stops
         yield served
 
@@ -158,6 +178,15 @@ class TestNotices:
             assert json.loads(whole.stream.event())["method"] == NOTICE
             assert methods(narrow.rest()) == []
             whole.rest()
+
+    @pytest.mark.parametrize("active", [True, False])
+    def test_what_a_feature_took_away_for_a_session_counts(self, active: bool, tmp_path: Path) -> None:
+        with serving(tmp_path, Switched(active)) as served:
+            bob = served.session(served.bob)
+            served.after(lambda: served.team.write(BOB_MAY_ALL))
+            if active:
+                assert json.loads(bob.stream.event())["method"] == NOTICE
+            assert methods(bob.rest()) == []
 
     def test_an_edit_that_moves_rules_and_changes_no_list_is_told_to_nobody(self, tmp_path: Path) -> None:
         with serving(tmp_path) as served:
