@@ -37,7 +37,6 @@ logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
 
 LOGIN_S = 600.0
 """Seconds that a person has for a login, from the link to the end."""
-_PROBE = b'{"jsonrpc": "2.0", "id": 0, "method": "ping"}'
 Start = Callable[[Callable[[], Awaitable[Any]]], "asyncio.Task[Any]"]
 """Starts a task that ends with the server; an error that it raises is what it brings."""
 _LONG_AGO_S = 1.0
@@ -135,9 +134,8 @@ async def authorized(
 
 def _probe(url: str, headers: Mapping[str, str]) -> httpx2.Request:
     """Return a request to which a server answers where to log in."""
-    told = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
-    told[MCP_PROTOCOL_VERSION_HEADER] = LATEST_HANDSHAKE_VERSION
-    return httpx2.Request("POST", url, headers={**headers, **told}, content=_PROBE)
+    told = {"accept": "application/json, text/event-stream", MCP_PROTOCOL_VERSION_HEADER: LATEST_HANDSHAKE_VERSION}
+    return httpx2.Request("POST", url, headers={**headers, **told}, json={"jsonrpc": "2.0", "id": 0, "method": "ping"})
 
 
 class _Kept(BaseModel):
