@@ -74,16 +74,16 @@ def ask(url: str, query: Pairs, headers: Pairs, key: str, what: str) -> dict[str
         asked = f"{url}?{urlencode(query)}" if query else url
         response = httpx2.get(asked, headers=headers, timeout=_TIMEOUT_S)
         is_json = response.headers.get("content-type", "").startswith("application/json")
-        body = response.json() if response.status_code in (200, 400, 404) and is_json else {}
+        body = response.json() if response.status_code in (200, 400, 401, 403, 404, 503) and is_json else {}
     except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeEncodeError, ValueError) as error:
         raise ServerError(f"can't ask {url!r}: {error or type(error).__name__}; is the server running?") from None
-    if not isinstance(body, dict):
-        body = {}
+    body = body if isinstance(body, dict) else {}
     if response.status_code != 200 and isinstance(body.get("error"), dict):
         raise InputError(**{key: str(body["error"].get(key)) for key in ("what", "value", "source", "hint")})
     if key not in body:
         hint = "send --header authorization=…" if response.status_code in (401, 403) else "is it one of ours?"
-        raise ServerError(f"{url!r} answered {response.status_code} without {what}; {hint}")
+        told = f" ({said[:200]})" if isinstance(said := body.get("error_description"), str) else ""
+        raise ServerError(f"{url!r} answered {response.status_code} without {what}{told}; {hint}")
     return body
 
 

@@ -56,7 +56,7 @@ def list_(file: File = None, as_json: AsJson = False) -> None:
         return
     table = NamesTable(f"{plain(str(path))}: whom these tokens let in", "name", "profile", "made", "until")
     for token in tokens:
-        until = f"{token.expires or 'revoked'}{' (over)' if token.is_over() else ''}"
+        until = f"{token.expires or 'no end'}{' (over)' if token.is_over() else ''}"
         table.add_row(plain(token.name), plain(token.profile or "-"), str(token.created), until)
     terminal().print(table)
 

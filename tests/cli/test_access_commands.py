@@ -41,6 +41,7 @@ class TestToken:
         shown, as_json = run("token", "list"), run("token", "list", "--json")
         assert [each["name"] for each in json.loads(as_json.stdout)] == ["ann"]
         assert ("ann" in shown.stdout, token in shown.stdout + as_json.stdout) == (True, False)
+        assert ("no end" in shown.stdout, "revoked" in shown.stdout) == (True, False)
 
     def test_a_revoked_one_is_gone(self, run: Callable[..., Any]) -> None:
         run("token", "new", "ann")
