@@ -105,7 +105,9 @@ def _code_of(command: Callable[[], object]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return 130
     if message:
-        print(f"error: {' '.join(message.split())}", file=sys.stderr)
+        from agent_utilities.upstream.configuration.config_text import shown
+
+        print(f"error: {shown(' '.join(message.split()), None)}", file=sys.stderr)  # a server may have written of it
     return code
 
 

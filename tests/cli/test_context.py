@@ -69,6 +69,14 @@ class TestJson:
             assert report(url, "--header", "authorization=Bearer good")["n_permitted"] == 4
             assert "send --header authorization=…" in context(url).stderr
 
+    def test_says_why_a_token_is_refused(self, context, tmp_path):
+        with running(log_server(environ={"MCP_AUTH_TOKENS": str(tmp_path / "tokens.json")})) as url:
+            done = context(url, "--header", "authorization=Bearer au_wrong")
+        assert (done.returncode, "the token is not known here: mistyped, expired or revoked" in done.stderr) == (
+            1,
+            True,
+        )
+
 
 class TestModel:
     def test_counts_with_its_tokenizer(self, base, tmp_path, report):
@@ -161,6 +169,20 @@ class TestRefused:
             done = context(*(argument.format(base=base) for argument in arguments))
             assert (done.returncode, done.stderr.count("\n")) == (code, 1)
             assert message in done.stderr
+
+    @pytest.mark.parametrize("status", [400, 401])
+    def test_by_a_stranger_whose_words_are_shown_and_do_nothing(self, context, status):
+        server, words = log_server(), "\x1b[2J\u202eno"
+
+        @server.custom_route("/context", methods=["GET"])
+        async def mine(request):
+            problem = dict.fromkeys(("what", "value", "source", "hint"), words)
+            answer = {"error": problem} if status == 400 else {"error_description": words}
+            return JSONResponse(answer, status_code=status)
+
+        with running(server) as url:
+            told = context(url).stderr
+        assert (r"\x1b[2J\u202eno" in told, told.rstrip("\n").isprintable()) == (True, True)
 
     def test_where_a_route_of_the_authors_answers_with_something_else(self, context):
         server = log_server()
