@@ -114,6 +114,8 @@ class Settings(BaseModel):
     """What a query shows that can't be answered: `all` that is permitted, or `search`: over 50 tools, `tool_search`
     and `call_tool` in place of those that are not pinned. Tool search that is off stays off.
     """
+    page: bool = True
+    """Over HTTP: whether the page is there, at `/`, for who may read it."""
     auth_tokens: str = ""
     """Over HTTP: the file of tokens that `agent-utilities token new` keeps; who has one of them gets in."""
     auth_issuer: str = ""

@@ -85,6 +85,8 @@ class AgentServer(FastMCP[Any]):
     """What it is served over: `stdio`, `http`, `sse`; None where it is neither, as in this process."""
     address: str | None = None
     """The address that it is bound to, while it is served over HTTP by itself."""
+    port = 0
+    """The port of that."""
     completes = False
     """Whether anything completes arguments of its prompts and resources."""
     record: Record | None = None
@@ -394,6 +396,7 @@ class AgentServer(FastMCP[Any]):
 
         given = http.run_options(inspect.signature(super().run_http_async).bind(*args, **options).arguments)
         self.address = given.get("host") or fastmcp.settings.host
+        self.port = given.get("port") or fastmcp.settings.port
         try:
             async with whole_lifespan(self):
                 await self.operator_bounds.announce(on_stderr=True, log_level=given.get("log_level"))

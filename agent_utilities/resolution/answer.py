@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.graph.base import ToolRecord
 from agent_utilities.selection.model import Resolution
+from agent_utilities.visibility.decision import Decision
 
 _T = TypeVar("_T")
 
@@ -112,6 +113,19 @@ def reason_text(reason: Mapping[str, Any]) -> str:
     scored = f", score {score:.2f}" if score is not None else ""
     why = f", for {', '.join(words)}" if words else ", by usage" if reason.get("by_usage") else ""
     return f"rank {reason['rank']}{scored}{why}"
+
+
+def reasons_of(decision: Decision) -> list[tuple[str, str]]:
+    """Return for each entry of a decision's catalog `visible`, `deferred` or `denied`, and why, for an operator."""
+    visible, ranks = frozenset(decision.visible), reasons_by_name(decision.preferences.resolution)
+    return [
+        ("denied", rule.text)
+        if (rule := decision.refusals[i]) is not None
+        else ("visible", reason_text(ranks.get(entry.name, {})))
+        if i in visible
+        else ("deferred", "permitted, and not among the shown")
+        for i, entry in enumerate(decision.catalog.entries)
+    ]
 
 
 def status_text(status: str, cause: str, n_left_out: int) -> str:

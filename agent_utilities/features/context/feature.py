@@ -21,6 +21,7 @@ from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.visibility.decision import Decision, sections_of
 
 if TYPE_CHECKING:
+    from agent_utilities.catalog.context import ContextReport as Report
     from agent_utilities.catalog.context import SectionTool
 
 PATH = "/context"
@@ -44,8 +45,7 @@ class ContextReport(Feature):
         would have; the session stays as it is. Another's session reads like one that never was, but to who has the
         right `context`.
         """
-        from agent_utilities.catalog.context import context_report  # for whoever asks for it
-        from agent_utilities.catalog.tokens import for_models
+        from agent_utilities.catalog.tokens import for_models  # for whoever asks for it
 
         reads_all = self.host.callers.may(request, "context", otherwise=False)
         session = self.host.sessions.named_by(request, of_anyone=reads_all)
@@ -57,6 +57,19 @@ class ContextReport(Feature):
             caller=caller_of(request),
             is_dry=session is not None,
         )
+        report, told, plainly_told, tools = await self.of(asked, n_evicted(session))
+        body = {"server": self.host.name, "of_session": session is not None, **report.as_dict()}
+        if request.query_params.get("definitions") == "true":
+            definitions = [
+                {"section": of, "server": server, "definition": for_models(each)} for of, server, each in tools
+            ]
+            body |= {"instructions": told, "undeferred_instructions": plainly_told, "definitions": definitions}
+        return JSONResponse(body)
+
+    async def of(self, asked: Request, n_evicted: int = 0) -> tuple[Report, str, str, list[SectionTool]]:
+        """Return the report of a request; the server's instructions for it, and without deferral; and its tools."""
+        from agent_utilities.catalog.context import context_report  # as above
+
         tools, decision = await self._section_tools(asked)
         as_greeted = asked.under(replace(asked.verdict, shapes_lists=False))
         told = await self._instructions(as_greeted)
@@ -66,16 +79,10 @@ class ContextReport(Feature):
             told,
             server=self.host.name,
             max_active=decision.preferences.deferral.max_active if decision.defers else 0,
-            n_evicted=n_evicted(session),
+            n_evicted=n_evicted,
             undeferred_instructions=plainly_told,
         )
-        body = {"server": self.host.name, "of_session": session is not None, **report.as_dict()}
-        if request.query_params.get("definitions") == "true":
-            definitions = [
-                {"section": of, "server": server, "definition": for_models(each)} for of, server, each in tools
-            ]
-            body |= {"instructions": told, "undeferred_instructions": plainly_told, "definitions": definitions}
-        return JSONResponse(body)
+        return report, told, plainly_told, tools
 
     async def _instructions(self, request: Request) -> str:
         with serving(request):

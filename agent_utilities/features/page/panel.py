@@ -48,7 +48,7 @@ class Table:
 
 Form = Mapping[str, str]
 Look = Callable[["AgentServer", Reader, HttpRequest], Awaitable[dict[str, Any]]]
-"""Returns what a panel's template is given, and under `tables` its `Table`s by name; nothing the reader may not know."""
+"""Returns what a panel's template is given, under `tables` its `Table`s by name; nothing its reader may not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Action:
     """Something that an operator can do on a panel, once they have said yes.
 
     Args:
-        ask: returns the question that is put first, and values that the answer brings along.
+        ask: returns the question that is put first.
         do: does it, and returns what was done.
     """
 

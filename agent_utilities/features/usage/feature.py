@@ -158,8 +158,7 @@ class Usage(Feature):
         if call.name not in call.decision.permitted_names:
             return
         session = call.request.session
-        use = NOT_USED if session is None else session.get(self.name, NOT_USED)
-        words = call.request.words if session is None else use.words_for(call.name)
+        words, n_turns = words_of(call.request, call.name)
         upstream, version = self._source_of(call.decision.catalog, call.name)
         log.record(
             Call(
@@ -169,7 +168,7 @@ class Usage(Feature):
                 upstream=upstream,
                 version=version,
                 session="" if session is None else session.id,
-                turn=use.n_turns,
+                turn=n_turns,
                 ok=call.ok,
                 ms=1000 * call.seconds,
                 revision=call.revision,
@@ -287,6 +286,14 @@ class Usage(Feature):
     def health(self) -> Mapping[str, Any]:
         """Return what `/ready` tells of the log; nothing where nothing is logged."""
         return {} if self.mode == "off" else {"usage": self.log_health()}
+
+
+def words_of(request: Request, tool: str) -> tuple[str, int]:
+    """Return the words that led a request to a tool, and how many turns its session had; none where nobody knows."""
+    if request.session is None:
+        return request.words, 0
+    use = request.session.get(Usage.name, NOT_USED)
+    return use.words_for(tool), use.n_turns
 
 
 def _now_ms() -> int:

@@ -18,7 +18,7 @@ from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.request import Request, serving
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Verdict
-from agent_utilities.resolution.answer import reason_text, reasons_by_name, status_text
+from agent_utilities.resolution.answer import reasons_of, status_text
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.visibility.bounds import finish
@@ -78,17 +78,8 @@ async def _own_rows(host: AgentServer, request: Request) -> list[dict[str, Any]]
 
 
 def _rows(kind: ComponentKind, components: Sequence[Any], decision: Decision) -> list[dict[str, Any]]:
-    visible, rows = frozenset(decision.visible), []
-    reasons = reasons_by_name(decision.preferences.resolution)
-    for i, (component, entry) in enumerate(zip(components, decision.catalog.entries, strict=True)):
-        if (rule := decision.refusals[i]) is not None:
-            judged = "denied", rule.text
-        elif i in visible:
-            judged = "visible", reason_text(reasons.get(entry.name, {}))
-        else:
-            judged = "deferred", "permitted, and not among the shown"
-        rows.append(_row(kind, component, entry, *judged))
-    return rows
+    every = zip(components, decision.catalog.entries, reasons_of(decision), strict=True)
+    return [_row(kind, component, entry, *judged) for component, entry, judged in every]
 
 
 def _row(kind: ComponentKind, component: Any, entry: Entry, verdict: str, reason: str) -> dict[str, Any]:

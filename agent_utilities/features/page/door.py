@@ -1,0 +1,212 @@
+"""Who gets in to the page, and who presses: its own link on a loopback address, elsewhere a right that a rule gives.
+
+A browser sends no bearer token by itself, and every page on this machine reaches a loopback address. So a browser is
+known by a cookie that only this server sets: for its link, which the start prints, or for a token that somebody logged
+in with. Ports share cookies, so that another server on the same host is sent ours; it can do nothing with it that it
+could not do to this machine otherwise, but a form is taken only from the page's own origin, and with its own key.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlsplit
+
+from cachetools import LRUCache
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from starlette.requests import Request as HttpRequest
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from agent_utilities.features.page.panel import Reader
+from agent_utilities.mcp.sessions import NOBODY, of_token
+from agent_utilities.runtime.hosts import is_loopback
+
+if TYPE_CHECKING:
+    from mcp.server.auth.provider import AccessToken
+
+    from agent_utilities.mcp.agent_server import AgentServer
+
+STATIC = "/page/static/"
+LOGIN, LOGOUT = "/page/login", "/page/logout"
+_READ, _OPERATE = "page.read", "page.operate"
+_N_LOGINS = 1000
+_N_FORM_BYTES = 1 << 20
+_HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+class Door:
+    """ASGI middleware before the page: lets in who may read it, and answers everybody else.
+
+    Args:
+        app: the page; a request's `state.reader` says who looks.
+        host: the server.
+        key: of the page's link.
+        refused: returns the page that is shown to who does not get in, by a status and why.
+    """
+
+    def __init__(self, app: ASGIApp, host: AgentServer, key: str, refused: Callable[[HttpRequest, int, str], Response]):
+        self._app, self._host, self._key, self._refused = app, host, key, refused
+        self._secret = secrets.token_bytes(32)
+        self._logins: LRUCache[str, str] = LRUCache(_N_LOGINS)
+        """Tokens that people logged in with, by their browsers' cookies; each is verified anew at every request."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = HttpRequest(scope, receive)
+        is_static = request.url.path.startswith(STATIC)
+        answer = None if is_static else await self._answer(request)
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = {**_HEADERS, "cache-control": "max-age=300"} if is_static else _HEADERS
+                given = [(name, value) for name, value in message["headers"] if name.decode() not in own]
+                message["headers"] = [*given, *((name.encode(), value.encode()) for name, value in own.items())]
+            await send(message)
+
+        await (answer or self._app)(scope, receive, with_headers)
+
+    async def _answer(self, request: HttpRequest) -> Response | None:
+        """Return what a request is answered with here; None where its reader gets in."""
+        path, given = request.url.path, request.query_params.get("key")
+        if path == "/" and given is not None:
+            return self._by_link(request, given)
+        if path in (LOGIN, LOGOUT) and request.method == "POST":
+            return await self._logged(request)
+        reader = await self._reader(request)
+        if reader is None:
+            return self._refused(request, 401, "")
+        if isinstance(reader, str):
+            return self._refused(request, 403, reader)
+        request.state.reader, request.state.form_key = reader, self._form_key(request)
+        if request.method == "POST":
+            form = request.state.form = await form_of(request)
+            if not self._is_own(request) or not self._fits(request, form.pop("form_key", "")):
+                return self._refused(request, 403, "This was not sent from the page itself. Open it anew.")
+        return None
+
+    # -- who --------------------------------------------------------------------------------------------------------
+
+    @property
+    def takes_key(self) -> bool:
+        """Whether who has the link gets in: on a loopback address, where nobody logs in."""
+        address = self._host.address
+        return self._host.auth is None and (address is None or is_loopback(address))
+
+    async def _reader(self, request: HttpRequest) -> Reader | str | None:
+        """Return who looks, why they may not, or None for nobody who is known."""
+        cookie = request.cookies.get(_cookie_name(request), "")
+        if self._host.auth is None:
+            return Reader(NOBODY, True) if self.takes_key and _is_same(cookie, self._sign("link")) else None
+        if isinstance(request.scope.get("user"), AuthenticatedUser):  # a program that brings its token
+            token = request.scope["user"].access_token
+        elif (token := await self._verified(self._logins.get(cookie, ""))) is None:
+            return None
+        request.scope["user"] = AuthenticatedUser(token)
+        caller = of_token(token)
+        grant = self._host.callers.grant_of(caller)
+        may = frozenset[str]() if grant is None else grant.may
+        if not may & {_READ, _OPERATE}:
+            return f"No rule of access that fits you gives the right {_READ!r}."
+        return Reader(caller, _OPERATE in may)
+
+    async def _verified(self, token: str) -> AccessToken | None:
+        auth = self._host.auth
+        return await auth.verify_token(token) if auth is not None and token else None
+
+    def _by_link(self, request: HttpRequest, key: str) -> Response:
+        if not self.takes_key or not _is_same(key, self._key):
+            return self._refused(request, 401, "This link is not the one that the server's last start printed.")
+        return self._entered(request, self._sign("link"))
+
+    async def _logged(self, request: HttpRequest) -> Response:
+        """Log a browser in with a token that its person pasted, or out."""
+        if not self._is_own(request):
+            return self._refused(request, 403, "This was not sent from the page itself.")
+        self._logins.pop(request.cookies.get(_cookie_name(request), ""), None)
+        if request.url.path == LOGOUT:
+            return RedirectResponse("/", 303)
+        token = (await form_of(request)).get("token", "").strip()
+        if await self._verified(token) is None:
+            return self._refused(request, 401, "This token is not taken: it may have ended, or be of elsewhere.")
+        return self.entered_with(request, token)
+
+    def entered_with(self, request: HttpRequest, token: str) -> Response:
+        """Return what has a browser be known by a token from now on."""
+        cookie = secrets.token_urlsafe(32)
+        self._logins[cookie] = token
+        return self._entered(request, cookie)
+
+    def _entered(self, request: HttpRequest, cookie: str) -> Response:
+        answer = RedirectResponse("/", 303)
+        is_https = urlsplit(self._origin(request)).scheme == "https"
+        answer.set_cookie(_cookie_name(request), cookie, secure=is_https, httponly=True, samesite="strict")
+        return answer
+
+    # -- forms ------------------------------------------------------------------------------------------------------
+
+    def _origin(self, request: HttpRequest) -> str:
+        """Return the page's own origin: as people reach the server, where its operator says how."""
+        base = urlsplit(self._host.surface.operator.settings.auth_base_url)
+        scheme, netloc = (base.scheme, base.netloc) if base.netloc else (request.url.scheme, request.url.netloc)
+        return f"{scheme}://{netloc}".lower()
+
+    def _is_own(self, request: HttpRequest) -> bool:
+        return request.headers.get("origin", "").lower() == self._origin(request)
+
+    def _form_key(self, request: HttpRequest) -> str:
+        """Return what forms of one browser bring along; another each time, so that compression tells nothing of it."""
+        salt = secrets.token_hex(8)
+        return f"{salt}.{self._sign(salt + request.cookies.get(_cookie_name(request), ''))}"
+
+    def _fits(self, request: HttpRequest, form_key: str) -> bool:
+        cookie = request.cookies.get(_cookie_name(request), "")
+        salt, _, signed = form_key.partition(".")
+        return bool(cookie) and _is_same(signed, self._sign(salt + cookie))
+
+    def _sign(self, text: str) -> str:
+        return blake2b(text.encode(), key=self._secret, digest_size=16).hexdigest()
+
+
+def _cookie_name(request: HttpRequest) -> str:
+    return f"agent-utilities-page-{request.url.port or request.url.scheme}"
+
+
+def _is_same(one: str, other: str) -> bool:
+    return secrets.compare_digest(one.encode(), other.encode())
+
+
+async def form_of(request: HttpRequest) -> dict[str, str]:
+    """Return the fields of a form that was sent; none where it is too long."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _N_FORM_BYTES:
+            return {}
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+class HideKey(logging.Filter):
+    """Takes the key of the page's link out of a web server's access log, whose lines hold URLs."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__()
+        self._key = key
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every line through, without the key."""
+        if isinstance(record.args, tuple):
+            given = (arg.replace(self._key, "...") if isinstance(arg, str) else arg for arg in record.args)
+            record.args = tuple(given)
+        return True

@@ -1,0 +1,174 @@
+"""The page's routes: each panel, its parts, its tables, and what an operator does there."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from cachetools import LRUCache
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request as HttpRequest
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount, Route, Router
+from starlette.staticfiles import StaticFiles
+
+from agent_utilities.errors import AgentUtilitiesError
+from agent_utilities.features.page import calls, prompt, surface, tool
+from agent_utilities.features.page.calls import Tail
+from agent_utilities.features.page.door import STATIC, Door, HideKey
+from agent_utilities.features.page.panel import Action, Panel, Reader
+from agent_utilities.features.page.render import FOLDER, as_csv, as_json, environment
+from agent_utilities.features.page.surface import Costs
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
+
+logger = logging.getLogger("agent_utilities.page")
+
+PANELS: dict[str, Panel] = {each.name: each for each in (surface.PANEL, prompt.PANEL, calls.PANEL, tool.PANEL)}
+"""In the order of the navigation."""
+
+
+class Site:
+    """The page of one server.
+
+    Args:
+        host: the server.
+        key: of the page's link.
+    """
+
+    def __init__(self, host: AgentServer, key: str) -> None:
+        self._host, self._templates = host, environment()
+        self.tail = Tail(host)
+        """The last calls."""
+        self._costs: Costs = LRUCache(20_000)
+        inner = Router(
+            [
+                Mount(STATIC, StaticFiles(directory=FOLDER / "static")),
+                Route("/page/calls/events", self._events),
+                Route("/", self._panel),
+                Route("/page/{panel}", self._panel),
+                Route("/page/tool", self._call, methods=["POST"]),
+                Route("/page/{panel}/{action}", self._ask),
+                Route("/page/{panel}/{action}", self._press, methods=["POST"]),
+            ],
+            default=self._nothing,
+        )
+        self.door = Door(AuthContextMiddleware(inner), host, key, self._refused)
+        self._app = GZipMiddleware(self.door)
+        logging.getLogger("uvicorn.access").addFilter(HideKey(key))
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes, of which the door lets in whom it may."""
+        return [Route("/", self._app), Route("/page/{rest:path}", self._app)]
+
+    # -- pages -------------------------------------------------------------------------------------------------------
+
+    async def _panel(self, request: HttpRequest) -> Response:
+        """Show a panel: whole, a part of it (`?part=`), or its tables (`?format=csv&table=`, `?format=json`)."""
+        if (panel := PANELS.get(request.path_params.get("panel", "surface"))) is None or not panel.is_there(self._host):
+            return self._told(request, "There is no such panel.", 404)
+        query = request.query_params
+        request.state.tail, request.state.costs = self.tail, self._costs
+        try:
+            values = await panel.look(self._host, request.state.reader, request)
+            if query.get("format") == "json":
+                return as_json(values["tables"])
+            if query.get("format") == "csv":
+                return as_csv(values["tables"], query.get("table", next(iter(values["tables"]), "")))
+        except AgentUtilitiesError as error:
+            return self._told(request, str(error), 400, panel)
+        return self._html(request, f"{panel.name}.html", {**values, "panel": panel}, part=query.get("part", ""))
+
+    async def _events(self, request: HttpRequest) -> Response:
+        row: Any = self._templates.get_template("call.html").module
+        return self.tail.events(request.state.reader, request, row.row)
+
+    async def _call(self, request: HttpRequest) -> Response:
+        """Call a tool as the reader would, through the server's own endpoint."""
+        reader: Reader = request.state.reader
+        if not reader.operates:
+            return self._refused(request, 403, "Only operators call tools here.")
+        try:
+            told = await tool.call(self._host, request, request.state.form)
+        except AgentUtilitiesError as error:
+            return self._told(request, str(error), 400, PANELS["tool"])
+        return self._told(request, told, 200, PANELS["tool"])
+
+    # -- what is done ------------------------------------------------------------------------------------------------
+
+    def _action(self, request: HttpRequest) -> tuple[Panel, Action] | Response:
+        panel = PANELS.get(request.path_params["panel"])
+        action = panel.actions.get(request.path_params["action"]) if panel is not None else None
+        reader: Reader = request.state.reader
+        if not reader.operates:
+            return self._refused(request, 403, "No rule of access that fits you gives the right 'page.operate'.")
+        if panel is None or action is None:
+            return self._told(request, "There is nothing of that name to do.", 404)
+        return panel, action
+
+    async def _ask(self, request: HttpRequest) -> Response:
+        """Ask once whether something is to be done."""
+        if isinstance(found := self._action(request), Response):
+            return found
+        panel, action = found
+        form = dict(request.query_params)
+        try:
+            question = action.ask(self._host, form)
+        except AgentUtilitiesError as error:
+            return self._told(request, str(error), 400, panel)
+        return self._html(request, "ask.html", {"panel": panel, "question": question, "form": form})
+
+    async def _press(self, request: HttpRequest) -> Response:
+        """Do what was asked, and record who did it."""
+        if isinstance(found := self._action(request), Response):
+            return found
+        panel, action = found
+        reader, form = request.state.reader, request.state.form
+        name, status = request.path_params["action"], 200
+        try:
+            told = await action.do(self._host, reader, form)
+        except AgentUtilitiesError as error:
+            told, status = str(error), 400
+        logger.info("%s: %s %s by %s: %s", panel.name, name, urlencode(form), reader.name, told)
+        said = {"issuer": reader.caller.issuer, "subject": reader.caller.subject, "arguments": form}
+        if self._host.record is not None:
+            self._host.record.note("operated", {**said, "reason": told}, what=f"{panel.name} {name}")
+        self.tail.operated(reader, f"{name} {' '.join(form.values())}", told, ok=status == 200)
+        return self._told(request, told, status, panel)
+
+    # -- answers -----------------------------------------------------------------------------------------------------
+
+    def _html(
+        self, request: HttpRequest, name: str, values: dict[str, Any], status: int = 200, part: str = ""
+    ) -> Response:
+        template = self._templates.get_template(name)
+        reader = getattr(request.state, "reader", None)
+        there = [each for each in PANELS.values() if each.title and each.is_there(self._host)] if reader else []
+        context = {
+            "panels": there,
+            "panel": None,
+            "server": self._host.name if reader else "",
+            "reader": reader,
+            "has_login": self._host.auth is not None,
+            "form_key": getattr(request.state, "form_key", ""),
+            "query": request.url.query,
+            **values,
+        }
+        if part:
+            if part not in template.blocks:
+                return self._told(request, "There is no such part.", 404)
+            return HTMLResponse("".join(template.blocks[part](template.new_context(context))))
+        return HTMLResponse(template.render(context), status)
+
+    def _told(self, request: HttpRequest, told: str, status: int, panel: Panel | None = None) -> Response:
+        return self._html(request, "told.html", {"told": told, "status": status, "panel": panel}, status)
+
+    def _refused(self, request: HttpRequest, status: int, why: str) -> Response:
+        takes = "key" if self.door.takes_key else "token" if self._host.auth is not None else ""
+        return self._html(request, "door.html", {"why": why, "takes": takes, "status": status}, status)
+
+    async def _nothing(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._told(HttpRequest(scope), "There is nothing here.", 404)(scope, receive, send)

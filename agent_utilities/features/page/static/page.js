@@ -1,0 +1,85 @@
+// What lives on the page: forms that answer as one types, the tail of calls, copying. All else works without it.
+
+for (const form of document.querySelectorAll("form[data-live]")) {
+  const shown = document.getElementById(form.dataset.live);
+  let waiting, timer;
+  const show = async () => {
+    waiting?.abort();
+    waiting = new AbortController();
+    const given = new URLSearchParams([...new FormData(form)].filter(([, value]) => value !== ""));
+    const url = new URL(form.action);
+    url.search = given;
+    history.replaceState(null, "", url);
+    given.set("part", form.dataset.live);
+    url.search = given;
+    try {
+      const answer = await fetch(url, { signal: waiting.signal });
+      const text = await answer.text();
+      const told = new DOMParser().parseFromString(text, "text/html");
+      const opened = shown.querySelector("details")?.open;
+      shown.replaceChildren(...(answer.ok ? told.body.childNodes : told.querySelectorAll("main .told")));
+      if (opened && shown.querySelector("details")) shown.querySelector("details").open = true;
+      ready(shown);
+    } catch (error) {
+      if (error.name !== "AbortError") shown.textContent = "The server did not answer.";
+    }
+  };
+  form.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(show, 40);
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    show();
+  });
+}
+
+function ready(within) {
+  for (const time of within.querySelectorAll("time[data-at]")) {
+    const at = new Date(Number(time.dataset.at) * 1000);
+    time.dateTime = at.toISOString();
+    time.textContent = at.toLocaleTimeString();
+    time.title = at.toLocaleString();
+    delete time.dataset.at;
+  }
+  for (const button of within.querySelectorAll("button.copy")) {
+    button.hidden = false;
+    button.onclick = async () => {
+      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+      button.textContent = "Copied";
+    };
+  }
+}
+ready(document);
+
+const tail = document.querySelector("tbody[data-events]");
+if (tail) {
+  const live = document.getElementById("live");
+  const MOST = 1000;
+  let url = tail.dataset.events;
+  let source;
+  const open = () => {
+    source = new EventSource(url);
+    source.onopen = () => (live.textContent = "Live: calls are shown as they come.");
+    source.onerror = () => (live.textContent = "Not live now: the server does not answer. It is tried again.");
+    source.onmessage = (event) => {
+      const given = new URL(url, location.href);
+      given.searchParams.set("after", event.lastEventId);
+      url = given.href;
+      const rows = new DOMParser().parseFromString(`<table>${event.data}</table>`, "text/html").querySelectorAll("tr");
+      for (const row of rows) {
+        row.classList.add("new");
+        ready(row);
+        tail.prepend(row);
+      }
+      while (tail.rows.length > MOST) tail.lastElementChild.remove();
+    };
+    source.addEventListener("behind", (event) => {
+      source.close();
+      live.textContent = event.data;
+    });
+  };
+  const turn = () => (document.hidden ? source?.close() : open());
+  document.addEventListener("visibilitychange", turn); // a hidden tab would hold one of six connections
+  if (!document.hidden) open();
+}

@@ -1,0 +1,176 @@
+"""Surface: every tool with its cost and its verdict, and what a selection would change, as a request has it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from cachetools import LRUCache
+from fastmcp.tools.base import Tool
+from starlette.requests import Request as HttpRequest
+
+from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.features.page.panel import PageError, Panel, Reader, Table
+from agent_utilities.mcp.feature import OwnTool
+from agent_utilities.mcp.request import Request, serving
+from agent_utilities.mcp.sessions import Caller
+from agent_utilities.resolution.answer import reasons_of, status_text
+from agent_utilities.runtime.waiting import in_turns
+from agent_utilities.selection.channels import FIELDS, Field, field_of
+from agent_utilities.selection.merge import merge
+from agent_utilities.selection.parse import encoded_header
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
+    from agent_utilities.selection.model import Channel
+
+CLAIMS = "claims"
+Costs = LRUCache[bytes, int]
+"""What tools cost, by their stamps: whoever types is shown a thousand of them at each letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One tool.
+
+    Args:
+        server: where it comes from; the server's own name for its own.
+        verdict: `visible`, `deferred` or `denied`.
+        reason: why.
+        is_own: whether it is no tool of the catalog, but one by which others are reached.
+    """
+
+    name: str
+    server: str
+    tokens: int
+    tags: tuple[str, ...]
+    read_only: bool
+    verdict: str
+    reason: str
+    is_own: bool = False
+
+
+async def asked(host: AgentServer, reader: Reader, request: HttpRequest) -> Request:
+    """Return the request that a list would be: of the URL's selection, and of whom an operator tries it for.
+
+    Raises:
+        PageError: the claims can't be read.
+        SelectionError, BoundError: as for a request.
+    """
+    selection, caller = host.callers.selection_of(request), reader.caller
+    if reader.operates and (claims := request.query_params.get(CLAIMS, "").strip()):
+        caller = _caller(claims)
+        grant = host.callers.grant_of(caller)
+        selection = selection if grant is None else merge(selection, grant.bounds)
+    return await host.request(selection, caller=caller, is_dry=True)
+
+
+def _caller(claims: str) -> Caller:
+    try:
+        given = json.loads(claims)
+        if not isinstance(given, dict):
+            raise ValueError("it is no object")
+    except (ValueError, RecursionError) as error:
+        hint = '{"iss": "https://login.example", "sub": "ann", "groups": ["staff"]}'
+        raise PageError(f"claims can't be read: {error}; write them in JSON: {hint}") from None
+    issuer, subject = (given[key] if isinstance(given.get(key), str) else "" for key in ("iss", "sub"))
+    return Caller(issuer, subject, str(given.get("client") or ""), given)
+
+
+async def known_tools(host: AgentServer, reader: Reader, request: Request) -> Sequence[Tool]:
+    """Return the tools that a reader may know of: an operator all, others those that are permitted to them."""
+    verdict = host.surface.unbounded()
+    if not reader.operates:
+        verdict = host.surface.verdict(request.selection.granted, shapes_lists=False)
+    with host.surface.under_verdict(verdict):
+        return [tool for tool in await host.components("tool") if isinstance(tool, Tool)]
+
+
+async def rows_of(host: AgentServer, reader: Reader, request: Request, costs: Costs) -> list[Row]:
+    """Return every tool that a reader may know of, as a request's verdict judges it; entry tools first."""
+    with serving(request):
+        own = [tool for tool in await host.components("tool") if isinstance(tool, OwnTool)]
+    rows = [Row(each.name, host.name, _cost(each), (), True, "visible", each.purpose, True) for each in own]
+    tools = await known_tools(host, reader, request)
+    catalog = (await host.surface.read("tool", tools)).catalog
+    decision = await host.surface.decide_in_turns("tool", catalog, request.verdict)
+    async for tool, entry, judged in in_turns(list(zip(tools, catalog.entries, reasons_of(decision), strict=True))):
+        if entry.stamp not in costs:
+            costs[entry.stamp] = _cost(tool)
+        server = host.origin_of(tool).server.name or host.name
+        tags = tuple(sorted(tool.tags))
+        rows.append(Row(entry.name, server, costs[entry.stamp], tags, entry.read_only, *judged))
+    return rows
+
+
+def _cost(tool: Tool) -> int:
+    return n_tokens(definition_of(tool))
+
+
+def definition_of(tool: Tool) -> dict[str, Any]:
+    """Return a tool as `tools/list` sends it."""
+    return tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def spellings(items: Iterable[tuple[str, str]], url: str) -> dict[str, str]:
+    """Return what asks for a selection, ready to be copied, by where it is written.
+
+    Args:
+        items: of a URL's query.
+        url: of the server's endpoint.
+    """
+    given = [(field, value.strip()) for key, value in items if (field := field_of(key, "query")) and value.strip()]
+    if not given:
+        return {"URL": url}
+    query = urlencode([(field.spellings("query")[0], value) for field, value in given], safe=",*")
+
+    def written(channel: Channel, separator: str, spell: Callable[[str, Field, str], str]) -> str:
+        every = [(field.spellings(channel)[:1], field, value) for field, value in given]
+        return separator.join(spell(names[0], field, value) for names, field, value in every if names)
+
+    def of_file(name: str, field: Field, value: str) -> str:
+        return f"{name} = {'true' if field.kind == 'flag' else json.dumps(value, ensure_ascii=False)}"
+
+    def of_cli(name: str, field: Field, value: str) -> str:
+        return name if field.kind == "flag" else f"{name} {shlex.quote(value)}"
+
+    lines = {
+        "URL": f"{url}?{query}",
+        "headers": written("header", "\n", lambda name, _, value: f"{name}: {encoded_header(value)}"),
+        "command line": written("cli", " ", of_cli),
+        "settings": written("file", "\n", of_file),
+    }
+    return {name: text for name, text in lines.items() if text}
+
+
+async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+    """Return the tools in bands, one a server, and what a selection does to them."""
+    query = request.query_params
+    made = await asked(host, reader, request)
+    rows = await rows_of(host, reader, made, request.state.costs)
+    bands: dict[str, list[Row]] = {}
+    for row in rows:
+        bands.setdefault(row.server, []).append(row)
+    resolution = made.verdict.preferences.resolution
+    fields = [(names[0], row) for row in FIELDS if (names := row.spellings("query"))]
+    columns = ("name", "server", "tokens", "tags", "read_only", "verdict", "reason")
+    return {
+        "bands": bands,
+        "most": max((row.tokens for row in rows), default=1),
+        "n": Counter(row.verdict for row in rows if not row.is_own),
+        "shown": sum(row.tokens for row in rows if row.verdict == "visible"),
+        "total": sum(row.tokens for row in rows if not row.is_own),
+        "status": status_text(resolution.status, resolution.cause, resolution.n_left_out),
+        "fields": [(name, row.kind, row.help, query.get(name, "")) for name, row in fields],
+        "claims": query.get(CLAIMS, "") if reader.operates else "",
+        "spelled": spellings(query.multi_items(), str(request.url.replace(path="/mcp", query=""))),
+        "tables": {"tools": Table(columns, [[getattr(row, column) for column in columns] for row in rows])},
+    }
+
+
+PANEL = Panel("surface", "Surface", look)
