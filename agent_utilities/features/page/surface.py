@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from agent_utilities.selection.model import Channel
 
 CLAIMS = "claims"
+_N_FIRST = 7
+"""Fields that most people try: what is permitted, and words."""
 Costs = LRUCache[bytes, int]
 """What tools cost, by their stamps: whoever types is shown a thousand of them at each letter."""
 
@@ -167,6 +169,8 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
         "total": sum(row.tokens for row in rows if not row.is_own),
         "status": status_text(resolution.status, resolution.cause, resolution.n_left_out),
         "fields": [(name, row.kind, row.help, query.get(name, "")) for name, row in fields],
+        "n_first": _N_FIRST,
+        "is_more": bool(query.get(CLAIMS)) or any(query.get(name) for name, _ in fields[_N_FIRST:]),
         "claims": query.get(CLAIMS, "") if reader.operates else "",
         "spelled": spellings(query.multi_items(), str(request.url.replace(path="/mcp", query=""))),
         "tables": {"tools": Table(columns, [[getattr(row, column) for column in columns] for row in rows])},
