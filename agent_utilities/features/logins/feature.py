@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.features.logins.asking import OwnLogin
+from agent_utilities.features.logins.browser import start_in
 from agent_utilities.features.logins.links import Links, Person, present_person
 from agent_utilities.features.logins.people import Held
 from agent_utilities.features.upstreams.feature import Upstreams, UpstreamsRenewed
@@ -103,17 +104,10 @@ class Logins(Feature):
             _ = self._prepared
 
     def _start(self, work: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:
-        """Start a task that knows nothing of the request that it is started in; see `Start`."""
-
-        async def outcome() -> Any:
-            try:
-                return await work()
-            except Exception as error:
-                return error
-
+        """Start a task; see `Start`."""
         if self._group is None:
             raise RuntimeError("the gateway is not running")
-        return self._group.create_task(outcome(), context=self._context.copy())
+        return start_in(self._group, self._context, work)
 
     # -- while it runs -----------------------------------------------------------------------------------------------
 

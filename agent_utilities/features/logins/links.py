@@ -18,16 +18,16 @@ from functools import partial
 from hashlib import blake2b
 from html import escape
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import fastmcp
 from fastmcp.server.dependencies import get_access_token
-from mcp.shared.auth import AuthorizationCodeResult
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from agent_utilities.access.rules import LOCAL
+from agent_utilities.features.logins.browser import ANSWER_S, SentAway
 from agent_utilities.mcp.events import LoggedIn
 from agent_utilities.mcp.sessions import of_token
 from agent_utilities.upstream.config import OAuthClient
@@ -42,8 +42,6 @@ PATH = "/logins"
 _N_FORM_BYTES = 16 << 10
 _N_TRIES = 8
 """How often somebody may try to show that a link is theirs: each try has the issuer register a client."""
-_ANSWER_S = 60.0
-"""Seconds that an authorization server may take for its part of a step."""
 
 # Plain HTML without a script, that no other page can frame, and no cache keeps.
 _HEADERS = {
@@ -114,15 +112,14 @@ class Links:
     """
 
     def __init__(self, host: AgentServer, base_url: str, client: OAuthClient, start: Start) -> None:
-        self._host, self._base_url, self._client, self._start = host, base_url, client, start
+        self._host, self._base_url, self._client = host, base_url, client
         self._mcp_url = base_url + fastmcp.settings.streamable_http_path
         self._redirect_uri = f"{base_url}{PATH}/callback"
         self._is_https = base_url.startswith("https:")
         # Over HTTPS one that no other host can set.
         self._cookie = f"{'__Host-' if self._is_https else ''}agent-utilities-login"
         self._links: dict[str, Link] = {}
-        self._away: dict[str, tuple[str, BrowserSteps, asyncio.Task[Any]]] = {}
-        """By the state of an authorization server: the browser that was sent there, and what waits for it."""
+        self._away = SentAway(start)
         self._key = secrets.token_bytes(32)
 
     def link(self, account: Account) -> Link:
@@ -183,19 +180,8 @@ class Links:
 
     async def _come_back(self, request: Request) -> Response:
         """Take a browser that comes back from an authorization server: once, and the one that was sent there."""
-        given = request.query_params
-        browser, steps, task = self._away.pop(given.get("state", ""), ("", None, None))
-        if steps is None or task is None:
-            return _spent()
-        if not _is_same(browser, request.cookies.get(self._cookie, "")):
-            task.cancel()
-            return _spent()
-        if "code" in given:
-            result = AuthorizationCodeResult(code=given["code"], state=given["state"], iss=given.get("iss"))
-            steps.code.set_result(result)
-        else:
-            steps.code.set_exception(OwnLoginError(f"it was refused: {given.get('error', 'no reason')[:100]}"))
-        return await _outcome(task)
+        task = self._away.take_back(request, request.cookies.get(self._cookie, ""))
+        return _spent() if task is None else await _outcome(task)
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -227,20 +213,12 @@ class Links:
 
     async def _send_away(self, work: Callable[[BrowserSteps], Awaitable[Response]], browser: str) -> Response:
         """Begin what has a browser go to an authorization server, and send it there."""
-        steps = BrowserSteps()
-        task = self._start(partial(work, steps))
-        await asyncio.wait([task, steps.address], timeout=_ANSWER_S, return_when=asyncio.FIRST_COMPLETED)
-        if not steps.address.done():
-            return await _outcome(task)
-        address = steps.address.result()
-        parts = urlsplit(address)
-        state = parse_qs(parts.query).get("state", [""])[0]
-        if parts.scheme not in ("http", "https") or not state:
-            task.cancel()
+        address, task = await self._away.send(work, browser)
+        if address:
+            return RedirectResponse(address, 303, headers=_HEADERS)
+        if task.cancelling():
             return _failed("its authorization server has no address that a browser can be sent to")
-        self._away[state] = browser, steps, task
-        task.add_done_callback(lambda _: self._away.pop(state, None))
-        return RedirectResponse(address, 303, headers=_HEADERS)
+        return await _outcome(task)
 
     def _page(self, link: Link, told: str, step: str, browser: str) -> Response:
         """Return a page whose form leads to a step: `token`, which it asks for, `prove` or `go`."""
@@ -255,7 +233,7 @@ class Links:
 
 async def _outcome(task: asyncio.Task[Any]) -> Response:
     """Return the page that a task brings, or the one that says why there is none."""
-    await asyncio.wait([task], timeout=_ANSWER_S)
+    await asyncio.wait([task], timeout=ANSWER_S)
     if not task.done() or task.cancelled():
         task.cancel()
         return _failed("its authorization server did not answer in time")

@@ -1,190 +1,20 @@
-"""Calls: the last ones, and those that come while somebody looks."""
+"""Calls: the last ones, each with its words, what was listed, and where its time went."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry import trace
 from starlette.requests import Request as HttpRequest
-from starlette.responses import Response, StreamingResponse
 
 from agent_utilities.features.page.panel import Panel, Reader, Table
-from agent_utilities.features.usage.feature import words_of
-from agent_utilities.runtime.waiting import is_set
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.mcp.request import ToolCalled
 
-N_KEPT = 1000
-_EVERY_S = 0.25
-_SILENCE_S = 15.0
-_READ_S = 10.0
-"""Seconds that a reader may take to read what was sent; then they are dropped."""
-_LONGEST = 200
 _COLUMNS = (
     "at", "caller", "tool", "server", "ok", "ms", "waited_ms", "upstream_ms", "words", "turn", "visible", "permitted",
     "revision", "trace", "told",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One call, or something that an operator did.
-
-    Args:
-        n: its number, from 1.
-        at: when it was over, in seconds since 1970.
-        person: issuer and subject of who called; empty texts for nobody in particular.
-        tool: its name; of what an operator did, what that was.
-        server: the server behind, where the tool is of one.
-        ok: whether it was answered without an error.
-        ms, waited_ms, upstream_ms: milliseconds in all, of these before the server behind was asked, and in it.
-        words, turn: the words that led to it, and how many turns there were, where that is known.
-        visible, permitted: how many tools its caller was listed, and could use.
-        told: what came of what an operator did.
-    """
-
-    n: int
-    at: float
-    person: tuple[str, str]
-    tool: str
-    server: str = ""
-    ok: bool = True
-    ms: float = 0.0
-    waited_ms: float | None = None
-    upstream_ms: float | None = None
-    words: str = ""
-    turn: int = 0
-    visible: int = 0
-    permitted: int = 0
-    revision: str = ""
-    trace: str = ""
-    told: str = ""
-
-    @property
-    def caller(self) -> str:
-        """Who called, for people."""
-        issuer, subject = self.person
-        return f"{subject} ({issuer})" if subject else ""
-
-    @property
-    def gateway_ms(self) -> float:
-        """Milliseconds that it took here."""
-        return max(0.0, self.ms - (self.waited_ms or 0.0) - (self.upstream_ms or 0.0))
-
-
-class Tail:
-    """The last calls, in memory, without arguments; nothing is done for those who look while nobody does."""
-
-    def __init__(self, host: AgentServer) -> None:
-        self._host = host
-        self.kept: deque[Seen] = deque(maxlen=N_KEPT)
-        self._numbers = count(1)
-        self._news = asyncio.Event()
-
-    def note(self, event: ToolCalled) -> None:
-        """Keep a call."""
-        request, decision, name = event.request, event.decision, event.name
-        places = decision.catalog.places_by_own_name.get(name, ()) if name in decision.permitted_names else ()
-        components = self._host.surface.components_of("tool", decision.catalog) if places else ()
-        waited_s, upstream_s = request.values.get("upstreams") or (None, None)
-        words, turn = words_of(request, name)
-        context = trace.get_current_span().get_span_context()
-        self._keep(
-            Seen(
-                next(self._numbers),
-                time.time(),
-                request.caller.person if request.caller is not None else ("", ""),
-                name[:_LONGEST],
-                self._host.origin_of(components[places[-1]]).server.name if components else "",
-                event.ok,
-                1000 * event.seconds,
-                None if waited_s is None else 1000 * waited_s,
-                None if upstream_s is None else 1000 * upstream_s,
-                words[:_LONGEST],
-                turn,
-                len(decision.visible),
-                len(decision.permitted),
-                event.revision,
-                f"{context.trace_id:032x}" if context.is_valid else "",
-            )
-        )
-
-    def operated(self, reader: Reader, what: str, told: str, *, ok: bool) -> None:
-        """Keep what an operator did."""
-        self._keep(
-            Seen(next(self._numbers), time.time(), reader.caller.person, what[:_LONGEST], ok=ok, told=told[:_LONGEST])
-        )
-
-    def _keep(self, seen: Seen) -> None:
-        self.kept.append(seen)
-        self._news.set()
-
-    def seen_by(self, reader: Reader, request: HttpRequest, after: int = 0) -> list[Seen]:
-        """Return what a reader may see of it and wants to: an operator all, others what they called themselves."""
-        wanted = {
-            name: request.query_params.get(name, "").strip().casefold() for name in ("server", "called", "caller")
-        }
-        failed = bool(request.query_params.get("failed"))
-        return [
-            each
-            for each in self.kept
-            if each.n > after
-            and (reader.operates or each.person == reader.caller.person != ("", ""))
-            and not (failed and each.ok)
-            and wanted["server"] in each.server.casefold()
-            and wanted["called"] in each.tool.casefold()
-            and wanted["caller"] in each.caller.casefold()
-        ]
-
-    def events(self, reader: Reader, request: HttpRequest, row: Callable[[Seen], str]) -> Response:
-        """Return a stream of the calls that come from now on, each as a row of the table.
-
-        Args:
-            row: writes one.
-        """
-        return _Stream(self._stream(reader, request, row), media_type="text/event-stream")
-
-    async def _stream(self, reader: Reader, request: HttpRequest, row: Callable[[Seen], str]) -> AsyncIterator[str]:
-        last = int(request.query_params.get("after") or request.headers.get("last-event-id") or 0)
-        stopping = self._host.stopping.begun
-        while not stopping.is_set():
-            if self.kept and last < self.kept[0].n - 1 and last:
-                yield "event: behind\ndata: more was called than could be shown; load the page anew\n\n"
-                return
-            news = self.seen_by(reader, request, last)
-            last = self.kept[-1].n if self.kept else last
-            yield _event(last, map(row, news)) if news else ": nothing yet\n\n"
-            if not self.kept or self.kept[-1].n == last:
-                self._news.clear()
-                await is_set(self._news, within_s=_SILENCE_S)
-            await asyncio.sleep(_EVERY_S)  # what comes close together is sent together
-
-
-def _event(last: int, rows: Iterable[str]) -> str:
-    lines = "".join(f"data: {line}\n" for each in rows for line in each.splitlines() if line.strip())
-    return f"id: {last}\n{lines}\n"
-
-
-class _Stream(StreamingResponse):
-    """A stream that ends where its reader does not read."""
-
-    async def stream_response(self, send: Any) -> None:
-        async def in_time(message: Any) -> None:
-            async with asyncio.timeout(_READ_S):
-                await send(message)
-
-        try:
-            await super().stream_response(in_time)
-        except TimeoutError:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:

@@ -8,7 +8,6 @@ could not do to this machine otherwise, but a form is taken only from the page's
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Callable
 from hashlib import blake2b
@@ -21,6 +20,8 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agent_utilities.features.page import issuer
+from agent_utilities.features.page.issuer import IssuerLogin
 from agent_utilities.features.page.panel import Reader
 from agent_utilities.mcp.sessions import NOBODY, of_token
 from agent_utilities.runtime.hosts import is_loopback
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from mcp.server.auth.provider import AccessToken
 
     from agent_utilities.mcp.agent_server import AgentServer
+    from agent_utilities.upstream.http.account import Start
 
 STATIC = "/page/static/"
 LOGIN, LOGOUT = "/page/login", "/page/logout"
@@ -55,10 +57,19 @@ class Door:
         host: the server.
         key: of the page's link.
         refused: returns the page that is shown to who does not get in, by a status and why.
+        start: starts a task that ends with the server.
     """
 
-    def __init__(self, app: ASGIApp, host: AgentServer, key: str, refused: Callable[[HttpRequest, int, str], Response]):
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: AgentServer,
+        key: str,
+        refused: Callable[[HttpRequest, int, str], Response],
+        start: Start,
+    ) -> None:
         self._app, self._host, self._key, self._refused = app, host, key, refused
+        self.issuer = IssuerLogin(host, start, self._logged_in)
         self._secret = secrets.token_bytes(32)
         self._logins: LRUCache[str, str] = LRUCache(_N_LOGINS)
         """Tokens that people logged in with, by their browsers' cookies; each is verified anew at every request."""
@@ -84,6 +95,9 @@ class Door:
             return self._by_link(request, given)
         if path in (LOGIN, LOGOUT) and request.method == "POST":
             return await self._logged(request)
+        if path in (issuer.PATH, issuer.BACK) and self.issuer.is_there:
+            answer = await self.issuer.answer(request)
+            return answer if isinstance(answer, Response) else self._refused(request, 401, answer)
         reader = await self._reader(request)
         if reader is None:
             return self._refused(request, 401, "")
@@ -128,7 +142,7 @@ class Door:
     def _by_link(self, request: HttpRequest, key: str) -> Response:
         if not self.takes_key or not _is_same(key, self._key):
             return self._refused(request, 401, "This link is not the one that the server's last start printed.")
-        return self._entered(request, self._sign("link"))
+        return self._entered(request, self._sign("link"), RedirectResponse("/", 303))
 
     async def _logged(self, request: HttpRequest) -> Response:
         """Log a browser in with a token that its person pasted, or out."""
@@ -140,16 +154,15 @@ class Door:
         token = (await form_of(request)).get("token", "").strip()
         if await self._verified(token) is None:
             return self._refused(request, 401, "This token is not taken: it may have ended, or be of elsewhere.")
-        return self.entered_with(request, token)
+        return self._logged_in(request, token, RedirectResponse("/", 303))
 
-    def entered_with(self, request: HttpRequest, token: str) -> Response:
-        """Return what has a browser be known by a token from now on."""
+    def _logged_in(self, request: HttpRequest, token: str, answer: Response) -> Response:
+        """Have a browser be known by a token from now on."""
         cookie = secrets.token_urlsafe(32)
         self._logins[cookie] = token
-        return self._entered(request, cookie)
+        return self._entered(request, cookie, answer)
 
-    def _entered(self, request: HttpRequest, cookie: str) -> Response:
-        answer = RedirectResponse("/", 303)
+    def _entered(self, request: HttpRequest, cookie: str, answer: Response) -> Response:
         is_https = urlsplit(self._origin(request)).scheme == "https"
         answer.set_cookie(_cookie_name(request), cookie, secure=is_https, httponly=True, samesite="strict")
         return answer
@@ -195,18 +208,3 @@ async def form_of(request: HttpRequest) -> dict[str, str]:
         if len(body) > _N_FORM_BYTES:
             return {}
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-
-
-class HideKey(logging.Filter):
-    """Takes the key of the page's link out of a web server's access log, whose lines hold URLs."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__()
-        self._key = key
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Let every line through, without the key."""
-        if isinstance(record.args, tuple):
-            given = (arg.replace(self._key, "...") if isinstance(arg, str) else arg for arg in record.args)
-            record.args = tuple(given)
-        return True

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import secrets
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import copy_context
+from functools import partial
+from pkgutil import resolve_name
+from typing import Any
 
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from agent_utilities.features.page.tail import Tail
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import ToolCalled
 from agent_utilities.runtime.hosts import is_loopback
-
-if TYPE_CHECKING:
-    from starlette.routing import BaseRoute
-
-    from agent_utilities.features.page.site import Site
+from agent_utilities.runtime.waiting import in_daemon_thread
 
 
 class Page(Feature):
@@ -26,27 +31,62 @@ class Page(Feature):
 
     def __init__(self) -> None:
         self.key = secrets.token_urlsafe(32)
-        self._site: Site | None = None
+        self._tail: Tail | None = None
+        self._app: ASGIApp | None = None
+        self._group: asyncio.TaskGroup | None = None
 
     def routes(self) -> Sequence[BaseRoute]:
-        """Return the routes of the page; over stdio there are none."""
-        from agent_utilities.features.page.site import Site
+        """Return the routes of the page; over stdio there are none. All else is imported when somebody first looks."""
+        if self._tail is None:
+            self._tail = Tail(self.host)
+            logging.getLogger("uvicorn.access").addFilter(_HideKey(self.key))
+        return [Route("/", self), Route("/page/{rest:path}", self)]
 
-        self._site = self._site or Site(self.host, self.key)
-        return self._site.routes()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request for the page."""
+        if self._app is None:
+            make = await in_daemon_thread(partial(resolve_name, "agent_utilities.features.page.site:application"))
+            self._app = self._app or make(self.host, self.key, self._tail, self._start)
+        await self._app(scope, receive, send)
 
     async def run(self) -> None:
-        """Say where the page is, for a server that binds its address itself; only who reads stderr learns the key."""
-        if (address := self.host.address) is None:
-            return
-        host = f"[{address}]" if ":" in address else address
-        where = f"http://{host}:{self.host.port}/"
-        if self.host.auth is not None:
-            print(f"page: {where} for whom a rule of access gives the right page.read", file=sys.stderr)
-        elif is_loopback(address):
-            print(f"page: {where}?key={self.key}", file=sys.stderr)
+        """Say where the page is, for a server that binds its address itself, and do what its readers begin.
+
+        Only who reads stderr learns the key.
+        """
+        address = self.host.address
+        if address is not None:
+            where = f"http://{f'[{address}]' if ':' in address else address}:{self.host.port}/"
+            if self.host.auth is not None:
+                print(f"page: {where} for whom a rule of access gives the right page.read", file=sys.stderr)
+            elif is_loopback(address):
+                print(f"page: {where}?key={self.key}", file=sys.stderr)
+        async with asyncio.TaskGroup() as self._group:
+            await asyncio.get_running_loop().create_future()
+
+    def _start(self, work: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:
+        from agent_utilities.features.logins.browser import start_in  # where somebody logs in at an issuer
+
+        if self._group is None:
+            raise RuntimeError("the server is not running")
+        return start_in(self._group, copy_context(), work)
 
     def notify(self, event: Event) -> None:
         """Keep a call for the page, where there is one."""
-        if self._site is not None and isinstance(event, ToolCalled):
-            self._site.tail.note(event)
+        if self._tail is not None and isinstance(event, ToolCalled):
+            self._tail.note(event)
+
+
+class _HideKey(logging.Filter):
+    """Takes the key of the page's link out of a web server's access log, whose lines hold URLs."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__()
+        self._key = key
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every line through, without the key."""
+        if isinstance(record.args, tuple):
+            given = (arg.replace(self._key, "...") if isinstance(arg, str) else arg for arg in record.args)
+            record.args = tuple(given)
+        return True

@@ -11,19 +11,21 @@ from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request as HttpRequest
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import BaseRoute, Mount, Route, Router
+from starlette.routing import Mount, Route, Router
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
 from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.features.page import calls, prompt, surface, tool
-from agent_utilities.features.page.calls import Tail
-from agent_utilities.features.page.door import STATIC, Door, HideKey
+from agent_utilities.features.page.door import STATIC, Door
 from agent_utilities.features.page.panel import Action, Panel, Reader
 from agent_utilities.features.page.render import FOLDER, as_csv, as_json, environment
 from agent_utilities.features.page.surface import Costs
+from agent_utilities.features.page.tail import Tail
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
+    from agent_utilities.upstream.http.account import Start
 
 logger = logging.getLogger("agent_utilities.page")
 
@@ -31,20 +33,31 @@ PANELS: dict[str, Panel] = {each.name: each for each in (surface.PANEL, prompt.P
 """In the order of the navigation."""
 
 
-class Site:
-    """The page of one server.
+def application(host: AgentServer, key: str, tail: Tail, start: Start) -> ASGIApp:
+    """Return the page of a server, behind its door.
 
     Args:
-        host: the server.
         key: of the page's link.
+        tail: the last calls.
+        start: starts a task that ends with the server.
     """
+    site = Site(host, tail)
+    site.door = Door(AuthContextMiddleware(site.router()), host, key, site.refused, start)
+    return GZipMiddleware(site.door)
 
-    def __init__(self, host: AgentServer, key: str) -> None:
-        self._host, self._templates = host, environment()
-        self.tail = Tail(host)
-        """The last calls."""
+
+class Site:
+    """The page of one server, for whom its door lets in."""
+
+    door: Door
+
+    def __init__(self, host: AgentServer, tail: Tail) -> None:
+        self._host, self._tail, self._templates = host, tail, environment()
         self._costs: Costs = LRUCache(20_000)
-        inner = Router(
+
+    def router(self) -> Router:
+        """Return the routes."""
+        return Router(
             [
                 Mount(STATIC, StaticFiles(directory=FOLDER / "static")),
                 Route("/page/calls/events", self._events),
@@ -56,13 +69,6 @@ class Site:
             ],
             default=self._nothing,
         )
-        self.door = Door(AuthContextMiddleware(inner), host, key, self._refused)
-        self._app = GZipMiddleware(self.door)
-        logging.getLogger("uvicorn.access").addFilter(HideKey(key))
-
-    def routes(self) -> list[BaseRoute]:
-        """Return the routes, of which the door lets in whom it may."""
-        return [Route("/", self._app), Route("/page/{rest:path}", self._app)]
 
     # -- pages -------------------------------------------------------------------------------------------------------
 
@@ -71,7 +77,7 @@ class Site:
         if (panel := PANELS.get(request.path_params.get("panel", "surface"))) is None or not panel.is_there(self._host):
             return self._told(request, "There is no such panel.", 404)
         query = request.query_params
-        request.state.tail, request.state.costs = self.tail, self._costs
+        request.state.tail, request.state.costs = self._tail, self._costs
         try:
             values = await panel.look(self._host, request.state.reader, request)
             if query.get("format") == "json":
@@ -84,13 +90,13 @@ class Site:
 
     async def _events(self, request: HttpRequest) -> Response:
         row: Any = self._templates.get_template("call.html").module
-        return self.tail.events(request.state.reader, request, row.row)
+        return self._tail.events(request.state.reader, request, row.row)
 
     async def _call(self, request: HttpRequest) -> Response:
         """Call a tool as the reader would, through the server's own endpoint."""
         reader: Reader = request.state.reader
         if not reader.operates:
-            return self._refused(request, 403, "Only operators call tools here.")
+            return self.refused(request, 403, "Only operators call tools here.")
         try:
             told = await tool.call(self._host, request, request.state.form)
         except AgentUtilitiesError as error:
@@ -104,7 +110,7 @@ class Site:
         action = panel.actions.get(request.path_params["action"]) if panel is not None else None
         reader: Reader = request.state.reader
         if not reader.operates:
-            return self._refused(request, 403, "No rule of access that fits you gives the right 'page.operate'.")
+            return self.refused(request, 403, "No rule of access that fits you gives the right 'page.operate'.")
         if panel is None or action is None:
             return self._told(request, "There is nothing of that name to do.", 404)
         return panel, action
@@ -136,7 +142,7 @@ class Site:
         said = {"issuer": reader.caller.issuer, "subject": reader.caller.subject, "arguments": form}
         if self._host.record is not None:
             self._host.record.note("operated", {**said, "reason": told}, what=f"{panel.name} {name}")
-        self.tail.operated(reader, f"{name} {' '.join(form.values())}", told, ok=status == 200)
+        self._tail.operated(reader, f"{name} {' '.join(form.values())}", told, ok=status == 200)
         return self._told(request, told, status, panel)
 
     # -- answers -----------------------------------------------------------------------------------------------------
@@ -166,9 +172,15 @@ class Site:
     def _told(self, request: HttpRequest, told: str, status: int, panel: Panel | None = None) -> Response:
         return self._html(request, "told.html", {"told": told, "status": status, "panel": panel}, status)
 
-    def _refused(self, request: HttpRequest, status: int, why: str) -> Response:
+    def refused(self, request: HttpRequest, status: int, why: str) -> Response:
+        """Return the page for who does not get in, and how they would."""
         takes = "key" if self.door.takes_key else "token" if self._host.auth is not None else ""
-        return self._html(request, "door.html", {"why": why, "takes": takes, "status": status}, status)
+        return self._html(
+            request,
+            "door.html",
+            {"why": why, "takes": takes, "status": status, "issuer": self.door.issuer.is_there},
+            status,
+        )
 
     async def _nothing(self, scope: Any, receive: Any, send: Any) -> None:
         await self._told(HttpRequest(scope), "There is nothing here.", 404)(scope, receive, send)
