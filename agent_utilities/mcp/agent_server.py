@@ -50,7 +50,7 @@ from agent_utilities.mcp.stopping import Stopping
 from agent_utilities.mcp.surface.components import LISTING
 from agent_utilities.mcp.surface.surface import Surface, verdict_in_force
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
-from agent_utilities.mcp.tool_origin import ToolOrigin, origin_of
+from agent_utilities.mcp.tool_origin import KnownTools, ToolOrigin, origin_of
 from agent_utilities.mcp.wire.middleware import WireMiddleware
 from agent_utilities.mcp.wire.parameter_headers import header_schema
 from agent_utilities.mcp.wire.request import Callers
@@ -108,6 +108,7 @@ class AgentServer(FastMCP[Any]):
             features = default_features(graph)
         self.features = FeatureList(features)
         self.surface = Surface(environ, self.features.bounds_for, self.features.notify)
+        self.known_tools = KnownTools(self)
         self.sessions = Sessions(self.features.session_ended)
         self.operator_bounds = OperatorBounds(self)
         self._kept: tuple[_Generations, Sequence[Tool]] | None = None

@@ -54,7 +54,6 @@ class Record:
         self._arguments = frozenset(fold(name) for name in settings.audit_arguments.replace(",", " ").split())
         self._numbers = count(1)
         self._seen: LRUCache[bytes, None] = LRUCache(20_000)
-        self._upstreams: LRUCache[tuple[str, str], str] = LRUCache(20_000)
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if isinstance(ctx.request, HttpRequest):
@@ -116,11 +115,7 @@ class Record:
         """Return what is said of a name; denied and unknown ones take the same work (law L1)."""
         catalog = decision.catalog
         if name in decision.permitted_names:
-            upstream = self._upstreams.get((catalog.digest, name))
-            # What a catalog was read from is forgotten after a while.
-            if upstream is None and (components := self._host.surface.components_of("tool", catalog)):
-                component = components[catalog.places_by_own_name[name][-1]]
-                upstream = self._upstreams[catalog.digest, name] = self._host.origin_of(component).server.name
+            upstream = self._host.known_tools.named(catalog, name).server
             return {"tool": name, "verdict": "permitted", "upstream": upstream}
         places = catalog.places_by_own_name.get(name, ())
         if await self._host.features.tool(name, request) is not None:

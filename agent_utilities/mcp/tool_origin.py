@@ -1,16 +1,21 @@
-"""Where a tool comes from, as graph and ranker are told: the server itself, one mounted in it, or an upstream."""
+"""Where a tool comes from: the server itself, one mounted in it, or an upstream; and what it costs in a prompt."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cachetools import LRUCache
 from fastmcp import FastMCP
 from fastmcp.tools.base import Tool
 
 from agent_utilities.catalog.document import ToolServer
+from agent_utilities.catalog.model import Catalog
 from agent_utilities.mcp.fastmcp_internals import mounted_server
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
 
 _GENERATED_NAME = re.compile(r"(\w+?)-(?:(.+)-)?[0-9a-f]{4}")
 
@@ -58,3 +63,47 @@ def given_name(server: FastMCP[Any]) -> str:
     if generated and generated[1] in {kind.__name__ for kind in type(server).__mro__}:
         return generated[2] or ""
     return server.name
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFacts:
+    """What is told of a tool beside its name.
+
+    Args:
+        server: the server behind that it is of; empty for the server's own.
+        version: empty for none.
+        tokens: about what it takes in a prompt, on every turn.
+    """
+
+    server: str = ""
+    version: str = ""
+    tokens: int = 0
+
+
+class KnownTools:
+    """What is told of the tools of a server, worked out once for each definition."""
+
+    def __init__(self, host: AgentServer) -> None:
+        self._host = host
+        self._kept: LRUCache[bytes, ToolFacts] = LRUCache(20_000)
+
+    def of(self, catalog: Catalog, place: int) -> ToolFacts:
+        """Return what is told of the tool at a place; nothing where its catalog was read too long ago."""
+        stamp = catalog.entries[place].stamp
+        if (facts := self._kept.get(stamp)) is None:
+            components = self._host.surface.components_of("tool", catalog)
+            if not components:
+                return ToolFacts()
+            from agent_utilities.catalog.tokens import n_tokens  # where calls are counted, or somebody looks
+
+            tool = components[place]
+            described = {"description": tool.description} if tool.description is not None else {}
+            tokens = n_tokens({"name": tool.name, **described, "inputSchema": tool.parameters})
+            server = self._host.origin_of(tool).server.name
+            facts = self._kept[stamp] = ToolFacts(server, str(tool.version or ""), tokens)
+        return facts
+
+    def named(self, catalog: Catalog, name: str) -> ToolFacts:
+        """Return what is told of the tool of a name; nothing where there is none."""
+        places = catalog.places_by_own_name.get(name, ())
+        return self.of(catalog, places[-1]) if places else ToolFacts()

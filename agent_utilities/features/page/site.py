@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from cachetools import LRUCache
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request as HttpRequest
@@ -20,7 +19,6 @@ from agent_utilities.features.page import calls, prompt, surface, tool
 from agent_utilities.features.page.door import STATIC, Door
 from agent_utilities.features.page.panel import Action, Panel, Reader
 from agent_utilities.features.page.render import FOLDER, as_csv, as_json, environment
-from agent_utilities.features.page.surface import Costs
 from agent_utilities.features.page.tail import Tail
 
 if TYPE_CHECKING:
@@ -53,7 +51,6 @@ class Site:
 
     def __init__(self, host: AgentServer, tail: Tail) -> None:
         self._host, self._tail, self._templates = host, tail, environment()
-        self._costs: Costs = LRUCache(20_000)
 
     def router(self) -> Router:
         """Return the routes."""
@@ -77,7 +74,7 @@ class Site:
         if (panel := PANELS.get(request.path_params.get("panel", "surface"))) is None or not panel.is_there(self._host):
             return self._told(request, "There is no such panel.", 404)
         query = request.query_params
-        request.state.tail, request.state.costs = self._tail, self._costs
+        request.state.tail = self._tail
         try:
             values = await panel.look(self._host, request.state.reader, request)
             if query.get("format") == "json":

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from cachetools import LRUCache
 from fastmcp.tools.base import Tool
 from starlette.requests import Request as HttpRequest
 
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 CLAIMS = "claims"
 _N_FIRST = 7
 """Fields that most people try: what is permitted, and words."""
-Costs = LRUCache[bytes, int]
-"""What tools cost, by their stamps: whoever types is shown a thousand of them at each letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,25 +90,21 @@ async def known_tools(host: AgentServer, reader: Reader, request: Request) -> Se
         return [tool for tool in await host.components("tool") if isinstance(tool, Tool)]
 
 
-async def rows_of(host: AgentServer, reader: Reader, request: Request, costs: Costs) -> list[Row]:
+async def rows_of(host: AgentServer, reader: Reader, request: Request) -> list[Row]:
     """Return every tool that a reader may know of, as a request's verdict judges it; entry tools first."""
     with serving(request):
         own = [tool for tool in await host.components("tool") if isinstance(tool, OwnTool)]
-    rows = [Row(each.name, host.name, _cost(each), (), True, "visible", each.purpose, True) for each in own]
+    costs = [n_tokens(definition_of(tool)) for tool in own]
+    entry_tools = zip(own, costs, strict=True)
+    rows = [Row(tool.name, host.name, cost, (), True, "visible", tool.purpose, True) for tool, cost in entry_tools]
     tools = await known_tools(host, reader, request)
     catalog = (await host.surface.read("tool", tools)).catalog
     decision = await host.surface.decide_in_turns("tool", catalog, request.verdict)
-    async for tool, entry, judged in in_turns(list(zip(tools, catalog.entries, reasons_of(decision), strict=True))):
-        if entry.stamp not in costs:
-            costs[entry.stamp] = _cost(tool)
-        server = host.origin_of(tool).server.name or host.name
-        tags = tuple(sorted(tool.tags))
-        rows.append(Row(entry.name, server, costs[entry.stamp], tags, entry.read_only, *judged))
+    judged = reasons_of(decision)
+    async for i in in_turns(range(len(tools))):
+        entry, facts, tags = catalog.entries[i], host.known_tools.of(catalog, i), tuple(sorted(tools[i].tags))
+        rows.append(Row(entry.name, facts.server or host.name, facts.tokens, tags, entry.read_only, *judged[i]))
     return rows
-
-
-def _cost(tool: Tool) -> int:
-    return n_tokens(definition_of(tool))
 
 
 def definition_of(tool: Tool) -> dict[str, Any]:
@@ -154,7 +147,7 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
     """Return the tools in bands, one a server, and what a selection does to them."""
     query = request.query_params
     made = await asked(host, reader, request)
-    rows = await rows_of(host, reader, made, request.state.costs)
+    rows = await rows_of(host, reader, made)
     bands: dict[str, list[Row]] = {}
     for row in rows:
         bands.setdefault(row.server, []).append(row)

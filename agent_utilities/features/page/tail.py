@@ -88,8 +88,8 @@ class Tail:
     def note(self, event: ToolCalled) -> None:
         """Keep a call."""
         request, decision, name = event.request, event.decision, event.name
-        places = decision.catalog.places_by_own_name.get(name, ()) if name in decision.permitted_names else ()
-        components = self._host.surface.components_of("tool", decision.catalog) if places else ()
+        is_permitted = name in decision.permitted_names
+        facts = self._host.known_tools.named(decision.catalog, name) if is_permitted else None
         waited_s, upstream_s = request.values.get("upstreams") or (None, None)
         words, turn = words_of(request, name)
         context = trace.get_current_span().get_span_context()
@@ -99,7 +99,7 @@ class Tail:
                 time.time(),
                 request.caller.person if request.caller is not None else ("", ""),
                 name[:_LONGEST],
-                self._host.origin_of(components[places[-1]]).server.name if components else "",
+                facts.server or self._host.name if facts is not None else "",
                 event.ok,
                 1000 * event.seconds,
                 None if waited_s is None else 1000 * waited_s,

@@ -35,7 +35,7 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
     found = next((tool for tool in await known_tools(host, reader, made) if tool.name == name), None)
     if found is None:
         raise PageError(f"no tool named {name!r}")
-    row = next(row for row in await rows_of(host, reader, made, request.state.costs) if row.name == name)
+    row = next(row for row in await rows_of(host, reader, made) if row.name == name)
     definition = definition_of(found)
     return {
         "row": row,

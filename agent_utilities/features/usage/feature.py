@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from cachetools import LRUCache
 from fastmcp.server.dependencies import get_access_token
 
 from agent_utilities.catalog.model import Catalog
@@ -45,7 +44,6 @@ logger = logging.getLogger("agent_utilities.usage")
 Mode = Literal["off", "counts", "words"]
 
 _LISTS_EVERY_S = 10.0
-_N_TOKENS = 20_000
 _N_DECISIONS = 1_000
 """The most lists, each another, that are counted before what they hold is recorded."""
 
@@ -82,8 +80,6 @@ class Usage(Feature):
         self._log: UsageLog | None = None
         self._salt: bytes | None = None
         """What subjects are hashed with."""
-        self._tokens: LRUCache[bytes, int] = LRUCache(_N_TOKENS)
-        """What tools take in a prompt, by their stamps."""
         self._lists: Counter[Decision] = Counter()
         """How many lists were made by each decision."""
 
@@ -159,14 +155,14 @@ class Usage(Feature):
             return
         session = call.request.session
         words, n_turns = words_of(call.request, call.name)
-        upstream, version = self._source_of(call.decision.catalog, call.name)
+        facts = self.host.known_tools.named(call.decision.catalog, call.name)
         log.record(
             Call(
                 at_ms=_now_ms(),
                 server=self.host.name,
                 tool=call.name,
-                upstream=upstream,
-                version=version,
+                upstream=facts.server,
+                version=facts.version,
                 session="" if session is None else session.id,
                 turn=n_turns,
                 ok=call.ok,
@@ -213,33 +209,8 @@ class Usage(Feature):
                 shown[name] = catalog, i, n + (shown[name][2] if name in shown else 0)
         now_ms = _now_ms()
         async for name, (catalog, i, n_lists) in in_turns(shown.items()):
-            upstream, _ = self._source_of(catalog, name)
-            log.record(Listed(now_ms, self.host.name, name, upstream, n_lists, self._n_tokens(catalog, i)))
-
-    def _component(self, catalog: Catalog, place: int) -> Any:
-        components = self.host.surface.components_of("tool", catalog)
-        return components[place] if components else None
-
-    def _source_of(self, catalog: Catalog, name: str) -> tuple[str, str]:
-        """Return the upstream of a tool, empty for a server's own, and its version; nothing where it is not known."""
-        places = catalog.places_by_own_name.get(name, ())
-        tool = self._component(catalog, places[-1]) if places else None
-        if tool is None:
-            return "", ""
-        return self.host.origin_of(tool).server.name, str(tool.version or "")
-
-    def _n_tokens(self, catalog: Catalog, place: int) -> int:
-        """Return what the tool at a place of a catalog takes in a prompt; 0 where it is not known any more."""
-        stamp = catalog.entries[place].stamp
-        if stamp not in self._tokens:
-            from agent_utilities.catalog.tokens import n_tokens  # where calls are logged
-
-            tool = self._component(catalog, place)
-            if tool is None:
-                return 0
-            described = {"description": tool.description} if tool.description is not None else {}
-            self._tokens[stamp] = n_tokens({"name": tool.name, **described, "inputSchema": tool.parameters})
-        return self._tokens[stamp]
+            facts = self.host.known_tools.of(catalog, i)
+            log.record(Listed(now_ms, self.host.name, name, facts.server, n_lists, facts.tokens))
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
