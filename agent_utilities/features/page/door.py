@@ -76,7 +76,7 @@ class Door:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive)
-        is_static = request.url.path.startswith(STATIC)
+        is_static = own_path(request).startswith(STATIC)
         answer = None if is_static else await self._answer(request)
 
         async def with_headers(message: Message) -> None:
@@ -90,7 +90,7 @@ class Door:
 
     async def _answer(self, request: HttpRequest) -> Response | None:
         """Return what a request is answered with here; None where its reader gets in."""
-        path, given = request.url.path, request.query_params.get("key")
+        path, given = own_path(request), request.query_params.get("key")
         if path == "/" and given is not None:
             return self._by_link(request, given)
         if path in (LOGIN, LOGOUT) and request.method == "POST":
@@ -142,19 +142,19 @@ class Door:
     def _by_link(self, request: HttpRequest, key: str) -> Response:
         if not self.takes_key or not _is_same(key, self._key):
             return self._refused(request, 401, "This link is not the one that the server's last start printed.")
-        return self._entered(request, self._sign("link"), RedirectResponse("/", 303))
+        return self._entered(request, self._sign("link"), _home(request))
 
     async def _logged(self, request: HttpRequest) -> Response:
         """Log a browser in with a token that its person pasted, or out."""
         if not self._is_own(request):
             return self._refused(request, 403, "This was not sent from the page itself.")
         self._logins.pop(request.cookies.get(_cookie_name(request), ""), None)
-        if request.url.path == LOGOUT:
-            return RedirectResponse("/", 303)
+        if own_path(request) == LOGOUT:
+            return _home(request)
         token = (await form_of(request)).get("token", "").strip()
         if await self._verified(token) is None:
             return self._refused(request, 401, "This token is not taken: it may have ended, or be of elsewhere.")
-        return self._logged_in(request, token, RedirectResponse("/", 303))
+        return self._logged_in(request, token, _home(request))
 
     def _logged_in(self, request: HttpRequest, token: str, answer: Response) -> Response:
         """Have a browser be known by a token from now on."""
@@ -190,6 +190,16 @@ class Door:
 
     def _sign(self, text: str) -> str:
         return blake2b(text.encode(), key=self._secret, digest_size=16).hexdigest()
+
+
+def own_path(request: HttpRequest) -> str:
+    """Return a request's path, wherever the server's application is mounted."""
+    path: str = request.scope["path"]
+    return path.removeprefix(request.scope.get("root_path", ""))
+
+
+def _home(request: HttpRequest) -> Response:
+    return RedirectResponse(f"{request.scope.get('root_path', '')}/", 303)
 
 
 def _cookie_name(request: HttpRequest) -> str:

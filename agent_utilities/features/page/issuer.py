@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 PATH = "/page/login/issuer"
 BACK = f"{PATH}/back"
 # The page that comes next is told where to go on: a redirect from another site would not bring a strict cookie along.
-_ENTERED = '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/">'
-_ENTERED += '<title>Logged in</title><p><a href="/">Go on</a></p></html>'
+_ENTERED = '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=../../../">'
+_ENTERED += '<title>Logged in</title><p><a href="../../../">Go on</a></p></html>'
 
 
 Enter = Callable[[HttpRequest, str, Response], Response]
@@ -50,7 +50,7 @@ class IssuerLogin:
 
     async def answer(self, request: HttpRequest) -> Response | str:
         """Return where a browser goes next, or why it does not get in."""
-        if request.url.path == PATH:
+        if not request.url.path.endswith(BACK):
             return await self._send(request)
         task = self._away.take_back(request, request.cookies.get(self._cookie(request), ""))
         if task is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -87,7 +88,8 @@ class Site:
 
     async def _events(self, request: HttpRequest) -> Response:
         row: Any = self._templates.get_template("call.html").module
-        return self._tail.events(request.state.reader, request, row.row)
+        write = partial(row.row, root=request.scope.get("root_path", ""))
+        return self._tail.events(request.state.reader, request, write)
 
     async def _call(self, request: HttpRequest) -> Response:
         """Call a tool as the reader would, through the server's own endpoint."""
@@ -158,6 +160,7 @@ class Site:
             "has_login": self._host.auth is not None,
             "form_key": getattr(request.state, "form_key", ""),
             "query": request.url.query,
+            "root": request.scope.get("root_path", ""),
             **values,
         }
         if part:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+import fastmcp
 from fastmcp.tools.base import Tool
 from starlette.requests import Request as HttpRequest
 
@@ -112,6 +113,12 @@ def definition_of(tool: Tool) -> dict[str, Any]:
     return tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
+def endpoint_of(request: HttpRequest) -> str:
+    """Return the URL of the server's MCP endpoint, as the reader's browser reaches the server."""
+    root = request.scope.get("root_path", "")
+    return f"{request.url.scheme}://{request.url.netloc}{root}{fastmcp.settings.streamable_http_path}"
+
+
 def spellings(items: Iterable[tuple[str, str]], url: str) -> dict[str, str]:
     """Return what asks for a selection, ready to be copied, by where it is written.
 
@@ -165,7 +172,7 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
         "n_first": _N_FIRST,
         "is_more": bool(query.get(CLAIMS)) or any(query.get(name) for name, _ in fields[_N_FIRST:]),
         "claims": query.get(CLAIMS, "") if reader.operates else "",
-        "spelled": spellings(query.multi_items(), str(request.url.replace(path="/mcp", query=""))),
+        "spelled": spellings(query.multi_items(), endpoint_of(request)),
         "tables": {"tools": Table(columns, [[getattr(row, column) for column in columns] for row in rows])},
     }
 

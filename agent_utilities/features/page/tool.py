@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+import fastmcp
 import httpx2
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
@@ -72,7 +73,8 @@ async def call(host: AgentServer, request: HttpRequest, form: Form) -> str:
     """
     name, arguments = form.get("named", ""), _arguments(form)
     selection = [(key, value) for key, value in form.items() if key != "named" and not key.startswith(ARGUMENT)]
-    url = f"{request.url.scheme}://{request.url.netloc}/mcp?{urlencode(selection)}"
+    path = fastmcp.settings.streamable_http_path
+    url = f"{request.url.scheme}://{request.url.netloc}{path}?{urlencode(selection)}"
     transport = StreamableHttpTransport(url, httpx_client_factory=_in_process(request))
     try:
         async with Client(transport, timeout=_CALL_S) as client:
