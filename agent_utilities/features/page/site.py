@@ -45,6 +45,10 @@ def application(host: AgentServer, key: str, tail: Tail, start: Start) -> ASGIAp
     return GZipMiddleware(site.door)
 
 
+_OWN = ("part", "format", "table", "named")
+"""Keys of a URL that are no selection's, and that links do not hand on."""
+
+
 class Site:
     """The page of one server, for whom its door lets in."""
 
@@ -159,7 +163,7 @@ class Site:
             "reader": reader,
             "has_login": self._host.auth is not None,
             "form_key": getattr(request.state, "form_key", ""),
-            "query": request.url.query,
+            "query": urlencode([pair for pair in request.query_params.multi_items() if pair[0] not in _OWN]),
             "root": request.scope.get("root_path", ""),
             **values,
         }
