@@ -184,8 +184,9 @@ class TestTokens:
 
     async def test_of_programs_do_as_well(self, tmp_path: Path) -> None:
         team = Team(tmp_path, TEAM)
+        bob = team.token("bob")
         async with web_of(team.server()) as web:
-            answer = await web.get("/?format=json", headers=team.token("bob"))
+            answer = await web.get("/?format=json", headers=bob)
         assert [tool["name"] for tool in answer.json()["tools"]] == ["git_log", "git_push", "git_status"]
 
 
