@@ -20,6 +20,8 @@ from agent_utilities.visibility.decision import Decision
 
 logger = logging.getLogger("agent_utilities.wire")
 
+TIMES = "upstreams"
+"""The key of a request's values that has how long it waited for a server behind, and was there: two numbers, in s."""
 _ABOUT_TOOLS = frozenset(("", "tools/list", "tools/call", "initialize", "server/discover"))
 
 

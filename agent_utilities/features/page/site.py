@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from agent_utilities.errors import AgentUtilitiesError
-from agent_utilities.features.page import calls, prompt, surface, tool
+from agent_utilities.features.page import calls, prompt, servers, surface, tool
 from agent_utilities.features.page.door import STATIC, Door
 from agent_utilities.features.page.panel import Action, Panel, Reader
 from agent_utilities.features.page.render import FOLDER, as_csv, as_json, environment
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("agent_utilities.page")
 
-PANELS: dict[str, Panel] = {each.name: each for each in (surface.PANEL, prompt.PANEL, calls.PANEL, tool.PANEL)}
+_PANELS = (surface.PANEL, prompt.PANEL, servers.PANEL, calls.PANEL, tool.PANEL)
 """In the order of the navigation."""
+PANELS: dict[str, Panel] = {each.name: each for each in _PANELS}
 
 
 def application(host: AgentServer, key: str, tail: Tail, start: Start) -> ASGIApp:

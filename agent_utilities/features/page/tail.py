@@ -16,6 +16,7 @@ from starlette.responses import Response, StreamingResponse
 
 from agent_utilities.features.page.panel import Reader
 from agent_utilities.features.usage.feature import words_of
+from agent_utilities.mcp.request import TIMES
 from agent_utilities.runtime.waiting import is_set
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Tail:
         request, decision, name = event.request, event.decision, event.name
         is_permitted = name in decision.permitted_names
         facts = self._host.known_tools.named(decision.catalog, name) if is_permitted else None
-        waited_s, upstream_s = request.values.get("upstreams") or (None, None)
+        waited_s, upstream_s = request.values.get(TIMES) or (None, None)
         words, turn = words_of(request, name)
         context = trace.get_current_span().get_span_context()
         self._keep(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from agent_utilities.features.upstreams.relay import (
 )
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.answers import RelayedError
+from agent_utilities.mcp.request import TIMES, request_in_force
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.names import Namespace
@@ -294,6 +296,7 @@ class Caller:
     def _sending(self, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]) -> Callable[[UpstreamSession], Any]:
         """Return what sends a request on a connection; a caller who isn't asked in results is asked meanwhile."""
         meta = relay.request_meta(self.config.forward_meta)
+        request, made_s = request_in_force(), time.perf_counter()
 
         async def send(live: UpstreamSession) -> Any:
             answer = kind.any_result if live.is_modern else kind.result
@@ -302,8 +305,13 @@ class Caller:
                 given = {**params, "input_responses": responses, "request_state": state, "_meta": meta}
                 return await live.send_request(kind.request(params=given), answer)
 
-            result = await again(params.get("input_responses"), params.get("request_state"))
-            return result if relay.is_modern else await answer_in_rounds(result, relay, again)
+            sent_s = time.perf_counter()
+            try:
+                result = await again(params.get("input_responses"), params.get("request_state"))
+                return result if relay.is_modern else await answer_in_rounds(result, relay, again)
+            finally:
+                if request is not None:
+                    request.values[TIMES] = sent_s - made_s, time.perf_counter() - sent_s
 
         return send
 

@@ -27,6 +27,7 @@ from agent_utilities.selection.model import NOTHING, NameSet, Selection, fold
 from agent_utilities.settings import Quota
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.folders import gateway_folder, with_folder
+from agent_utilities.upstream.operator.lock import Change, accept, changes, read_lock, write_lock
 from agent_utilities.upstream.operator.operator_rules import ConfigFiles, OperatorRules
 from agent_utilities.upstream.processes.process import watch_parent
 from agent_utilities.upstream.snapshot_store import SnapshotStore
@@ -70,6 +71,8 @@ class Upstreams(Feature):
         self._rules = files.rules() if files is not None else OperatorRules()
         self.more_configs: Callable[[], Sequence[UpstreamConfig]] = tuple
         """Returns the servers that are wanted beside those of the configuration."""
+        self.turned_off: frozenset[str] = frozenset()
+        """Names of those that an operator has turned off while the gateway runs."""
 
     def attach(self, host: AgentServer) -> None:
         """List what the upstreams' snapshots have; nothing is started yet."""
@@ -113,7 +116,7 @@ class Upstreams(Feature):
         """
         off = [] if self.host.transport == "stdio" else self.of_callers()
         every = [
-            each.model_copy(update={"enabled": False}) if each in off else each
+            each.model_copy(update={"enabled": False}) if each in off or each.name in self.turned_off else each
             for each in (*self.config.upstreams, *self.more_configs())
         ]
         return self.config.model_copy(update={"upstreams": tuple(every)})
@@ -158,9 +161,36 @@ class Upstreams(Feature):
         self.config, self._rules = config, rules or self._rules
         self.host.notify(ConfigTaken())
         self.host.surface.pin(_pins(config), operators_tags(config.upstreams))
+        await self._served_anew()
+
+    async def turn(self, name: str, *, on: bool) -> None:
+        """Have an upstream off for everybody until it is turned on again, or the gateway starts anew."""
+        self.turned_off = self.turned_off - {name} if on else self.turned_off | {name}
+        await self._served_anew()
+
+    async def _served_anew(self) -> None:
         await self.bring_about()
         self.provider.renew()
         self.host.notify(ToolsChanged())  # what servers are said to be may have changed, and no list with it
+
+    def changes(self, upstream: Upstream) -> list[Change]:
+        """Return what of an upstream is not as it was accepted; nothing where nothing is locked."""
+        lock, snapshot = self._rules.lock, upstream.snapshot
+        return [] if lock is None or snapshot is None else changes(lock, [snapshot])
+
+    async def accept(self, change: Change) -> None:
+        """Accept something of an upstream as it is told here, in the file of the lock, and serve it.
+
+        Raises:
+            InputError: the file can't be read, or written.
+        """
+        file = self._rules.lock_file
+
+        def written() -> OperatorRules:
+            write_lock(file, accept(read_lock(file) or {}, [change]))
+            return OperatorRules(read_lock(file), file)
+
+        await self.reload(self.config, await in_daemon_thread(written))
 
     # -- what is not there yet ---------------------------------------------------------------------------------------
 
@@ -255,7 +285,10 @@ class Upstreams(Feature):
         Everybody may read it: there is no address, path or text of an upstream in it, no name that the operator's
         bounds hide and no count of what they deny; nor a server that runs because somebody has a capability on.
         """
-        bounds = self.host.surface.verdict(NOTHING, shapes_lists=False).bounds
+        return {"upstreams": self.told(self.host.surface.verdict(NOTHING, shapes_lists=False).bounds)}
+
+    def told(self, bounds: Bounds) -> dict[str, dict[str, Any]]:
+        """Return what a caller with these bounds may learn of the upstreams: the state of each, and how many tools."""
         permitted = self.provider.upstreams_of(bounds)
         told = {
             each.config.name: _told(each, permitted.get(each.config.name, 0))
@@ -264,7 +297,7 @@ class Upstreams(Feature):
         }
         if self.host.transport != "stdio":
             told |= {each.name: {"state": "per caller"} for each in self.of_callers() if each.name in told}
-        return {"upstreams": told}
+        return told
 
     def start_lines(self) -> Sequence[str]:
         """Return which upstreams are not listed yet, and where their names were changed."""

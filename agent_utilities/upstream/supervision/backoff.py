@@ -6,6 +6,7 @@ import asyncio
 import math
 import os
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -110,6 +111,8 @@ class Health:
         """The event loop's time before which there is no other try; None after a success, or before the first."""
         self.trouble: UpstreamError | None = None
         """Why the last try or connection failed; None after one that did not."""
+        self.since_s = time.time()
+        """When a connection last came up, failed or ended, in seconds since 1970."""
 
     def failed(self, trouble: UpstreamError, up_s: float) -> None:
         """Take note of a try or a connection that failed.
@@ -118,6 +121,7 @@ class Health:
             up_s: seconds that the connection had been up; 0 where it never was.
         """
         self.counts.n_failures += 1
+        self.since_s = time.time()
         rule, now_s = self._policy.backoff, asyncio.get_running_loop().time()
         if up_s > 0 and up_s >= rule.sustained_s:
             self.n_failures, wait_s = 1, 0.0
@@ -131,6 +135,7 @@ class Health:
     def is_well(self) -> None:
         """Take note of a connection that served and was ended by nothing but disuse."""
         self.n_failures, self.next_try_s, self.trouble = 0, None, None
+        self.since_s = time.time()
 
     def allow_one(self) -> None:
         """Let a call that was never sent be tried at once, where this is the first failure."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -65,6 +66,11 @@ class Connection:
     def is_usable(self) -> bool:
         """Whether calls may be sent on it, once it is up."""
         return not self._is_over and not (self.is_up and self._session.result().ended.is_set())
+
+    @property
+    def pid(self) -> int | None:
+        """The id of its process, while it is up and has one here."""
+        return getattr(self._session.result().transport, "pid", None) if self.is_up else None
 
     async def session(self) -> UpstreamSession:
         """Return what calls are sent on, once it is up.
@@ -165,7 +171,7 @@ class Connection:
                 session.changed = self._changed
                 if session.is_modern and self._snapshot is not None:
                     await learn_tools(session, self._snapshot.tools)
-                self.is_up = True
+                self.is_up, self._health.since_s = True, time.time()
                 self._session.set_result(session)
                 async with beside(hear_changes(session)), beside(session.ended.wait(), self._wake):
                     trouble = await self._until_over(session, up_at_s)

@@ -99,6 +99,16 @@ class Upstream:
             return UpstreamState("failing", trouble.cause, trouble.detail, health.n_failures)
         return UpstreamState(name, n_failures=health.n_failures)
 
+    @property
+    def since_s(self) -> float:
+        """When a connection of it last came up, failed or ended, in seconds since 1970."""
+        return self._health.since_s
+
+    @property
+    def pids(self) -> list[int]:
+        """The ids of its processes."""
+        return [pid for each in self._running if (pid := each.pid) is not None]
+
     # -- requests ----------------------------------------------------------------------------------------------------
 
     async def request(
@@ -211,6 +221,15 @@ class Upstream:
     async def stop(self) -> None:
         """Take no more calls, let those under way end for a while, and return once all processes are gone."""
         self.refuse_calls()
+        await self._gone()
+
+    async def end(self) -> None:
+        """End all connections as they are, and return once their processes are gone; the next call begins another."""
+        for key in list(self._connections):
+            self.forget_session(key)
+        await self._gone()
+
+    async def _gone(self) -> None:
         if tasks := [connection.task for connection in self._running]:
             await asyncio.wait(tasks, timeout=self._policy.grace_s)
             for task in tasks:

@@ -1,0 +1,287 @@
+"""Servers: what each server behind the gateway does, what it last said, what is not accepted of it; and buttons."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from starlette.requests import Request as HttpRequest
+
+from agent_utilities.features.page.panel import Action, Form, PageError, Panel, Reader, Table
+from agent_utilities.features.upstreams.feature import Upstreams
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.upstream.operator.lock import Change, sha256_of
+from agent_utilities.upstream.secrets import secrets_of, without
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
+    from agent_utilities.upstream.supervision.upstream import Upstream
+
+_N_LINES = 20
+_N_WORDS = 4_000
+_LOGIN_S = 300.0
+_COLUMNS = (
+    "name", "state", "cause", "tools", "since_s", "starts", "failures", "calls", "failed_calls", "latency_ms", "memory",
+    "cpu_s",
+)  # fmt: skip
+_WORDS = re.compile(r"\s+|[^\s]+")
+Span = tuple[str, str]
+"""`same`, `added` or `removed`, and a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is told of a server; what stands after `tools` is for operators alone.
+
+    Args:
+        since_s: when it came to that state, in seconds since 1970.
+        latency_ms: milliseconds that a request took in the mean.
+        memory: bytes of all its processes; `cpu_s` their processor time in seconds.
+        lines: what it last wrote to stderr.
+        pending: what of it is not as it was accepted: a key, what happened, its hash, and the difference by field.
+    """
+
+    name: str
+    state: str
+    cause: str = ""
+    tools: int = 0
+    detail: str = ""
+    place: str = ""
+    since_s: float = 0.0
+    starts: int = 0
+    failures: int = 0
+    calls: int = 0
+    failed_calls: int = 0
+    latency_ms: float | None = None
+    memory: int | None = None
+    cpu_s: float | None = None
+    is_off: bool = False
+    wants_login: bool = False
+    lines: tuple[str, ...] = ()
+    pending: tuple[tuple[str, str, str, Mapping[str, Sequence[Span]]], ...] = ()
+
+
+async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+    """Return what there is to know of each server; to who is no operator what `/ready` tells a caller like them."""
+    feature = _feature(host)
+    bounds = host.surface.verdict(host.callers.selection_of(request).granted, shapes_lists=False).bounds
+    if reader.operates:
+        bounds = host.surface.unbounded().bounds
+    told = feature.told(bounds)
+    shown = [Shown(name, each["state"], each.get("cause", ""), each.get("tools", 0)) for name, each in told.items()]
+    if reader.operates:
+        n_tools = feature.provider.upstreams_of(bounds)
+        every = list(feature.upstreams)
+        weights = await in_daemon_thread(partial(_weights, [each.pids for each in every]))
+        shown = [
+            _shown(feature, each, n_tools.get(each.config.name, 0), weight)
+            for each, weight in zip(every, weights, strict=True)
+        ]
+    rows = [[getattr(each, column) for column in _COLUMNS] for each in shown]
+    return {"servers": shown, "tables": {"servers": Table(_COLUMNS, rows)}}
+
+
+def _shown(feature: Upstreams, upstream: Upstream, n_tools: int, weight: tuple[int, float] | None) -> Shown:
+    config, state, counts = upstream.config, upstream.state, upstream.counts
+    memory, cpu_s = weight or (None, None)
+    return Shown(
+        config.name,
+        state.name,
+        state.cause or "",
+        n_tools,
+        state.detail,
+        _place(upstream),
+        upstream.since_s,
+        counts.n_starts,
+        counts.n_failures,
+        counts.n_calls,
+        counts.n_failed_calls,
+        1000 * counts.calls_s / counts.n_calls if counts.n_calls else None,
+        memory,
+        cpu_s,
+        config.name in feature.turned_off,
+        config.transport != "stdio" and config.credentials == "gateway" and state.cause == "refused",
+        tuple(upstream.opener.stderr.last_lines(_N_LINES)),
+        tuple((str(each.key), each.what, _sha256(each), difference(each)) for each in feature.changes(upstream)),
+    )
+
+
+def _place(upstream: Upstream) -> str:
+    """Return how a server is reached, without what may be secret."""
+    config = upstream.config
+    if config.transport == "stdio":
+        words = [config.command, *(argument.get_secret_value() for argument in config.args)]
+        return without(secrets_of(config), shlex.join(words))
+    parts = urlsplit(config.url.get_secret_value())
+    return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}/..."
+
+
+def _weights(pids: Sequence[Sequence[int]]) -> list[tuple[int, float] | None]:
+    return list(map(_weight, pids))
+
+
+def _weight(pids: Sequence[int]) -> tuple[int, float] | None:
+    """Return the memory and the processor time of processes and all that they started; None where there are none."""
+    import psutil
+
+    memory, cpu_s, is_any = 0, 0.0, False
+    for pid in pids:
+        try:
+            root = psutil.Process(pid)
+            for process in (root, *root.children(recursive=True)):
+                with process.oneshot():
+                    times = process.cpu_times()
+                    memory, cpu_s, is_any = memory + process.memory_info().rss, cpu_s + times.user + times.system, True
+        except psutil.Error:  # it has just ended
+            continue
+    return (memory, round(cpu_s, 2)) if is_any else None
+
+
+def _sha256(change: Change) -> str:
+    return sha256_of(change.after) if change.after is not None else ""
+
+
+def difference(change: Change) -> dict[str, list[Span]]:
+    """Return what of a definition differs from what was accepted, word by word, by field."""
+    before, after = change.before or {}, change.after or {}
+    fields = dict.fromkeys(chain(before, after))
+    return {name: _spans(before.get(name), after.get(name)) for name in fields if before.get(name) != after.get(name)}
+
+
+def _spans(before: Any, after: Any) -> list[Span]:
+    old, new = (_WORDS.findall(_text(each)) for each in (before, after))
+    if len(old) + len(new) > _N_WORDS:  # comparing them would take longer than reading
+        return [("removed", "".join(old)), ("added", "".join(new))]
+    spans: list[Span] = []
+    for _, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if old[a:b] == new[c:d]:
+            spans.append(("same", "".join(old[a:b])))
+        else:
+            changed = ("removed", "".join(old[a:b])), ("added", "".join(new[c:d]))
+            spans += [(kind, text) for kind, text in changed if text]
+    return spans
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False)
+
+
+# -- what an operator does ---------------------------------------------------------------------------------------------
+
+
+def _feature(host: AgentServer) -> Upstreams:
+    feature = host.feature(Upstreams)
+    if feature is None:
+        raise PageError("there are no servers behind this one")
+    return feature
+
+
+def _named(host: AgentServer, form: Form) -> Upstream:
+    name = form.get("server", "")
+    if (upstream := _feature(host).upstreams.get(name)) is None:
+        raise PageError(f"no server named {name!r}")
+    return upstream
+
+
+def _state(upstream: Upstream) -> str:
+    state = upstream.state
+    return f"{upstream.config.name} is {state.name}" + (f": {state.cause}, {state.detail}" if state.cause else "")
+
+
+async def _restart(host: AgentServer, reader: Reader, form: Form) -> str:
+    upstream = _named(host, form)
+    await upstream.end()
+    upstream.retry()
+    await upstream.connect()
+    return f"restarted; {_state(upstream)}"
+
+
+async def _stop(host: AgentServer, reader: Reader, form: Form) -> str:
+    upstream = _named(host, form)
+    await upstream.end()
+    return f"stopped; {_state(upstream)}, and started by the next call"
+
+
+async def _start(host: AgentServer, reader: Reader, form: Form) -> str:
+    name = _named(host, form).config.name
+    await _feature(host).turn(name, on=True)
+    upstream = _named(host, form)
+    upstream.retry()
+    await upstream.connect()
+    return f"started; {_state(upstream)}"
+
+
+async def _disable(host: AgentServer, reader: Reader, form: Form) -> str:
+    name = _named(host, form).config.name
+    await _feature(host).turn(name, on=False)
+    return f"{name} is off for everybody, until it is started here or the gateway starts anew"
+
+
+async def _list_anew(host: AgentServer, reader: Reader, form: Form) -> str:
+    upstream = _named(host, form)
+    await upstream.renewed()
+    n_tools = len(upstream.snapshot.tools) if upstream.snapshot is not None else 0
+    return f"listed anew: {n_tools} tools; {_state(upstream)}"
+
+
+async def _log_in(host: AgentServer, reader: Reader, form: Form) -> str:
+    """Log in as `gateway login` does: its browser opens where the gateway runs."""
+    upstream = _named(host, form)
+    name, folder = upstream.config.name, host.surface.operator.settings.gateway_folder
+    if reader.caller.token:
+        raise PageError(f"run where the gateway runs: agent-utilities gateway login {shlex.quote(name)}")
+    from agent_utilities.upstream.http.login import log_in
+
+    try:
+        async with asyncio.timeout(_LOGIN_S):
+            await log_in(upstream.config, folder)
+    except Exception as error:
+        raise PageError(f"the login at {name} failed: {error or type(error).__name__}") from None
+    upstream.retry()
+    await upstream.connect()
+    return f"logged in; {_state(upstream)}"
+
+
+async def _accept(host: AgentServer, reader: Reader, form: Form) -> str:
+    feature, upstream = _feature(host), _named(host, form)
+    wanted = form.get("key", ""), form.get("sha256", "")
+    change = next((each for each in feature.changes(upstream) if (str(each.key), _sha256(each)) == wanted), None)
+    if change is None:
+        raise PageError(f"{wanted[0]} is not as it was shown any more: look again before you accept it")
+    await feature.accept(change)
+    return f"accepted: {wanted[0]}, {change.what}"
+
+
+def _asking(question: str, do: Callable[[AgentServer, Reader, Form], Awaitable[str]]) -> Action:
+    def ask(host: AgentServer, form: Form) -> str:
+        return question.format(_named(host, form).config.name, form.get("key", ""))
+
+    return Action(ask, do)
+
+
+PANEL = Panel(
+    "servers",
+    "Servers",
+    look,
+    {
+        "restart": _asking("End the processes of {} and start it again? Calls under way get ten seconds.", _restart),
+        "stop": _asking("Stop {}? The next call starts it again.", _stop),
+        "start": _asking("Start {}?", _start),
+        "disable": _asking("Take {} away from everybody, until it is started here or the gateway restarts?", _disable),
+        "relist": _asking("Ask {} anew what it has?", _list_anew),
+        "login": _asking("Log the gateway in at {}? A browser opens where the gateway runs.", _log_in),
+        "accept": _asking("Accept {1} as it is shown? Models will read it.", _accept),
+    },
+    is_there=lambda host: host.feature(Upstreams) is not None,
+)
