@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from cachetools import LRUCache
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request as HttpRequest
@@ -20,7 +21,7 @@ from agent_utilities.features.page import calls, prompt, servers, surface, tool
 from agent_utilities.features.page.door import STATIC, Door
 from agent_utilities.features.page.panel import Action, Panel, Reader
 from agent_utilities.features.page.render import FOLDER, as_csv, as_json, environment
-from agent_utilities.features.page.tail import Tail
+from agent_utilities.features.page.tail import N_KEPT, Seen, Tail
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
@@ -46,6 +47,7 @@ def application(host: AgentServer, key: str, tail: Tail, start: Start) -> ASGIAp
     return GZipMiddleware(site.door)
 
 
+_LINES = re.compile(r"[\r\n]+")
 _OWN = ("part", "format", "table", "named")
 """Keys of a URL that are no selection's, and that links do not hand on."""
 
@@ -57,6 +59,8 @@ class Site:
 
     def __init__(self, host: AgentServer, tail: Tail) -> None:
         self._host, self._tail, self._templates = host, tail, environment()
+        self._rows: LRUCache[tuple[int, str], str] = LRUCache(N_KEPT)
+        """Rows of calls as they were written, by a call's number and where the application is mounted."""
 
     def router(self) -> Router:
         """Return the routes."""
@@ -92,9 +96,15 @@ class Site:
         return self._html(request, f"{panel.name}.html", {**values, "panel": panel}, part=query.get("part", ""))
 
     async def _events(self, request: HttpRequest) -> Response:
-        row: Any = self._templates.get_template("call.html").module
-        write = partial(row.row, root=request.scope.get("root_path", ""))
-        return self._tail.events(request.state.reader, request, write)
+        module: Any = self._templates.get_template("call.html").module
+        root = request.scope.get("root_path", "")
+
+        def row(seen: Seen) -> str:  # written once for all who read it
+            if (written := self._rows.get((seen.n, root))) is None:
+                written = self._rows[seen.n, root] = _LINES.sub("", module.row(seen, root))
+            return written
+
+        return self._tail.events(request.state.reader, request, row)
 
     async def _call(self, request: HttpRequest) -> Response:
         """Call a tool as the reader would, through the server's own endpoint."""

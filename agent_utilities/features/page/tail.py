@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent_utilities.mcp.request import ToolCalled
 
 N_KEPT = 1000
-_EVERY_S = 0.25
+_EVERY_S = 0.5
 _SILENCE_S = 15.0
 _READ_S = 10.0
 """Seconds that a reader may take to read what was sent; then they are dropped."""
@@ -166,7 +166,7 @@ class Tail:
 
 
 def _event(last: int, rows: Iterable[str]) -> str:
-    lines = "".join(f"data: {line}\n" for each in rows for line in each.splitlines() if line.strip())
+    lines = "".join(f"data: {each}\n" for each in rows)
     return f"id: {last}\n{lines}\n"
 
 
