@@ -189,7 +189,7 @@ class Sessions:
 
     def __init__(self, on_end: Callable[[str], None]) -> None:
         self._on_end, self._store = on_end, SessionStore()
-        self._by_header: dict[str, tuple[Session, tuple[object, ...]]] = {}
+        self._by_header: dict[str, tuple[Session, tuple[object, ...], Caller | None]] = {}
 
     def of(self, ctx: ServerRequestContext[Any, Any]) -> Session | None:
         """Return the session of a request; None in 2026-07-28 or without sessions: no request knows of another."""
@@ -204,14 +204,19 @@ class Sessions:
             connection.exit_stack.callback(self._end, session)
         if connection.session_id is not None and isinstance(ctx.request, HttpRequest):
             if (key := connection.session_id) not in self._by_header:
-                self._by_header[key] = session, _owner(ctx.request)  # the SDK sees to it that no one else asks by it
+                # The SDK sees to it that no one else asks by it.
+                self._by_header[key] = session, _owner(ctx.request), caller_of(ctx.request)
                 connection.exit_stack.callback(self._by_header.pop, key, None)
         return session
 
     def named_by(self, request: HttpRequest, *, of_anyone: bool = False) -> Session | None:
         """Return the live session that another request names, one's own or `of_anyone`; None where there is none."""
-        session, owner = self._by_header.get(request.headers.get(_HEADER, ""), (None, ()))
+        session, owner, _ = self._by_header.get(request.headers.get(_HEADER, ""), (None, (), None))
         return session if of_anyone or owner == _owner(request) else None
+
+    def live(self) -> list[tuple[Session, Caller | None]]:
+        """Return the sessions over HTTP that have not ended, each with who began it."""
+        return [(session, caller) for session, _, caller in self._by_header.values()]
 
     def _end(self, session: Session) -> None:
         session.is_over = True

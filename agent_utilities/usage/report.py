@@ -126,6 +126,16 @@ def read_report(path: Path, now_ms: int, *, server: str | None = None, days: int
     return merged([UsageReport(by_day, servers, tools, uncalled, n_tokens, n_searches, n_empty, empty)])
 
 
+def read_days(path: Path, now_ms: int, *, server: str, days: int) -> list[tuple[int, str, str, int]]:
+    """Return how often each tool was called on each of the last days: day from the epoch, upstream, tool, number."""
+    of = {"server": server, "ms": (now_ms // DAY_MS - days + 1) * DAY_MS}
+    with snapshot(path) as connection:
+        if connection is None:
+            return []
+        by_day = f"SELECT at_ms / {DAY_MS}, upstream, tool, count(*) FROM calls WHERE {_SINCE} GROUP BY 1, 2, 3"
+        return [(int(day), upstream, tool, int(n)) for day, upstream, tool, n in connection.execute(by_day, of)]
+
+
 def merged(reports: Sequence[UsageReport]) -> UsageReport:
     """Return one report of several logs, its rows in order."""
     by_day: Counter[int] = Counter()

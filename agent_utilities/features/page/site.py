@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from agent_utilities.errors import AgentUtilitiesError
-from agent_utilities.features.page import calls, prompt, servers, surface, tool
+from agent_utilities.features.page import calls, prompt, servers, sessions, surface, tool, usage
 from agent_utilities.features.page.door import STATIC, Door
 from agent_utilities.features.page.panel import Action, Panel, Reader
 from agent_utilities.features.page.render import FOLDER, as_csv, as_json, environment
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("agent_utilities.page")
 
-_PANELS = (surface.PANEL, prompt.PANEL, servers.PANEL, calls.PANEL, tool.PANEL)
+_PANELS = (surface.PANEL, prompt.PANEL, servers.PANEL, calls.PANEL, usage.PANEL, sessions.PANEL, tool.PANEL)
 """In the order of the navigation."""
 PANELS: dict[str, Panel] = {each.name: each for each in _PANELS}
 

@@ -1,0 +1,111 @@
+"""Usage and sessions on the page: a real log, real sessions, and nothing of what its reader may not know."""
+
+from __future__ import annotations
+
+import html
+import re
+import time
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from agent_utilities.usage.model import DAY_MS, Call, Listed, Search, UsageBounds
+from agent_utilities.usage.store import UsageStore
+from tests.every import every
+from tests.features.access.team import Team
+from tests.features.page.looking import logged_in, opened
+from tests.features.page.test_door import notes
+from tests.features.page.test_panels import READERS, without_key
+
+pytestmark = pytest.mark.anyio
+NOW_MS = int(time.time() * 1000)
+
+
+def logged(path: Path, server: str, *tools: str) -> None:
+    """Write a log: of the tools the first was called, all were listed, and two searches found nothing."""
+    store = UsageStore(path, UsageBounds(30, 1000))
+    calls = [Call(NOW_MS - day * DAY_MS, server, tools[0], ok=day > 0, ms=10.0 + day) for day in range(3)]
+    listed = [Listed(NOW_MS, server, tool, "", 7, 40) for tool in tools]
+    store.write([*calls, *listed, Search(NOW_MS, server, 0, request="the moon"), Search(NOW_MS, server, 3)])
+    store.close()
+
+
+class TestUsage:
+    async def test_tells_calls_and_what_is_listed_for_nothing(self, tmp_path: Path) -> None:
+        path = tmp_path / "usage.db"
+        logged(path, "notes", "read_note", "write_note")
+        server = notes(MCP_USAGE="words", MCP_USAGE_FILE=str(path))
+        server.tool(name="write_note")(lambda: "done")
+        async with opened(server) as web:
+            page = html.unescape((await web.get("/page/usage")).text)
+            tables = (await web.get("/page/usage?format=json")).json()
+            (row,) = [row for row in (await web.get("/?format=json")).json()["tools"] if row["name"] == "write_note"]
+        assert tables["calls"] == [
+            {"server": "notes", "tool": "read_note", "calls": 3, "failed": 1, "p50_ms": 11.0, "p95_ms": 12.0}
+        ]
+        assert tables["never called"] == [
+            {"server": "notes", "tool": "write_note", "lists": 7, "tokens": row["tokens"]}
+        ]
+        assert f'You pay <span class="big">{row["tokens"]}</span> tokens a turn for 1 tools' in page
+        assert 'disabled_tools = ["write_note"]' in page
+        assert "MCP_DISABLED_TOOLS=write_note" in page
+        assert "2 searches, 1 found nothing" in page
+        assert "the moon" in page
+
+    async def test_that_is_off_says_what_turns_it_on(self) -> None:
+        async with opened(notes(MCP_USAGE="off")) as web:
+            assert "MCP_USAGE=counts" in (await web.get("/page/usage")).text
+
+    @every("days", ["0", "366", "many", "-1"])
+    async def test_of_days_that_are_none_is_refused(self, days: str) -> None:
+        async with opened(notes(MCP_USAGE="counts")) as web:
+            answer = await web.get(f"/page/usage?days={days}")
+        assert (answer.status_code, "from 1 to 365" in answer.text) == (400, True)
+
+    async def test_is_a_twins_for_who_may_not_know_a_tool(self, tmp_path_factory: pytest.TempPathFactory) -> None:
+        told = []
+        for tools in (("git_push", "git_log", "git_status"), ("git_log", "git_status")):
+            folder = tmp_path_factory.mktemp("team")
+            team, path = Team(folder, READERS), folder / "usage.db"
+            store = UsageStore(path, UsageBounds(30, 1000))
+            store.write([Call(NOW_MS, "team", tool, ms=9.0) for tool in tools if tool != "git_status"])
+            store.write([Listed(NOW_MS, "team", tool, "", 7, 40) for tool in tools])
+            store.write([Search(NOW_MS, "team", 0, request="push it")] if "git_push" in tools else [])
+            store.close()
+            server = team.server({"MCP_USAGE": "words", "MCP_USAGE_FILE": str(path)})
+            if "git_push" not in tools:
+                server.local_provider.remove_tool("git_push")
+            async with logged_in(server, team.token("bob")["authorization"].split()[1]) as web:
+                told.append(without_key((await web.get("/page/usage")).text))
+        assert told[0] == told[1]
+        assert "git_log" in told[0]
+
+
+class TestSessions:
+    async def test_tell_whose_they_are_and_what_is_active(self, tmp_path: Path) -> None:
+        team = Team(tmp_path, READERS)
+        ann, bob = team.token("ann"), team.token("bob")
+        server = team.server({"MCP_TOOL_SEARCH": "on"})
+        async with logged_in(server, bob["authorization"].split()[1]) as web:
+            await called_in_a_session(web, "git_log", ann)
+            of_bob = (await web.get("/page/sessions?format=json")).json()["sessions"]
+            of_ann = (await web.get("/page/sessions?format=json", headers=ann)).json()["sessions"]
+        assert of_bob == []
+        assert [(row["whose"], row["active"]) for row in of_ann] == [("ann (local)", ["git_log"])]
+        assert re.fullmatch(r"[0-9a-f]{16}", of_ann[0]["session"])
+
+
+async def called_in_a_session(web: httpx2.AsyncClient, tool: str, headers: dict[str, str]) -> None:
+    """Begin a session, and call a tool in it."""
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    headers = {**headers, "accept": "application/json, text/event-stream"}
+    for number, (method, params) in enumerate((
+        ("initialize", about), ("notifications/initialized", {}), ("tools/call", {"name": tool, "arguments": {}}),
+    )):  # fmt: skip
+        body = {"jsonrpc": "2.0", "method": method, "params": params}
+        if not method.startswith("notifications"):
+            body["id"] = number
+        answer = await web.post("/mcp", json=body, headers=headers)
+        assert answer.status_code in (200, 202), answer.text
+        headers["mcp-session-id"] = answer.headers.get("mcp-session-id", headers.get("mcp-session-id", ""))
