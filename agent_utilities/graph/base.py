@@ -160,7 +160,15 @@ Statement = tuple[str, dict[str, Any]]
 """Cypher, and its parameters."""
 
 
-class ToolGraph(Protocol):
+class Reads(Protocol):
+    """What can be asked."""
+
+    async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        """Run a read-only statement and return its rows, by column name."""
+        ...
+
+
+class ToolGraph(Reads, Protocol):
     """A backend. Every method may raise `GraphError`; none blocks the event loop."""
 
     backend: str
@@ -170,9 +178,6 @@ class ToolGraph(Protocol):
 
     async def close(self) -> None:
         """Let go of connections and files; does nothing where it is closed."""
-
-    async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-        """Run a read-only statement and return its rows, by column name."""
 
     async def write(self, statements: Iterable[Statement]) -> None:
         """Run statements in one transaction: all of them, or none.

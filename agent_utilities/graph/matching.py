@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from agent_utilities.graph import cypher
-from agent_utilities.graph.base import ToolGraph
+from agent_utilities.graph.base import Reads
 from agent_utilities.runtime.waiting import in_turns
 
 _MAX_TERMS = 16
@@ -99,9 +99,7 @@ class Matches:
                 yield Neighbour(of, name, kind, n)
 
 
-async def match_literally(
-    graph: ToolGraph, server: str, text: str, near: Sequence[str] = (), scope: str = ""
-) -> Matches:
+async def match_literally(graph: Reads, server: str, text: str, near: Sequence[str] = (), scope: str = "") -> Matches:
     """Return the tools that bear a normalised query as it stands, and the neighbours of some, by one statement.
 
     Args:
@@ -125,7 +123,7 @@ async def match_literally(
     return Matches(literal=tuple(names), neighbour_rows=tuple(rows))
 
 
-async def match_terms(graph: ToolGraph, server: str, text: str) -> Matches:
+async def match_terms(graph: Reads, server: str, text: str) -> Matches:
     """Return the tools that bear the terms of a normalised query; nothing where it is one term."""
     wanted = terms(text)
     if not wanted or wanted == [text]:
@@ -136,7 +134,7 @@ async def match_terms(graph: ToolGraph, server: str, text: str) -> Matches:
     return Matches(by_term=tuple((term, tuple(names)) for term, names in bearing.items() if names))
 
 
-async def match(graph: ToolGraph, server: str, text: str) -> Matches:
+async def match(graph: Reads, server: str, text: str) -> Matches:
     """Return the matches of a normalised query: literally, and where nothing bears it by its terms."""
     matches = await match_literally(graph, server, text)
     return matches if matches.literal else await match_terms(graph, server, text)

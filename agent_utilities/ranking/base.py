@@ -6,8 +6,8 @@ Scores count to 6 decimals, ties stand in catalog order, and the best of them ar
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from cachetools import LRUCache, cached
@@ -33,6 +33,7 @@ class Ranking:
         n_claimed: how many of `indexes`, from the first, are said to answer the request: those named in it and those
             whose score is near enough to the best; none where the ranking abstained. The others are far behind.
         cut: the least first score that claims anything; None where nothing was measured.
+        parts: by what it comes from, what each score is the sum of, aligned with `indexes`; where that was asked for.
     """
 
     indexes: tuple[int, ...] = ()
@@ -42,6 +43,7 @@ class Ranking:
     cause: str = ""
     n_claimed: int = 0
     cut: float | None = None
+    parts: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def why_none(self) -> str:
@@ -62,7 +64,14 @@ class Index(Protocol):
         """Why this index is less than what was asked for; empty where it isn't."""
         ...
 
-    def rank(self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25) -> Ranking:
+    def rank(
+        self,
+        query: str,
+        *,
+        permitted: Sequence[int] | None = None,
+        limit: int = 25,
+        parts: dict[str, Scores] | None = None,
+    ) -> Ranking:
         """Return the tools that answer a request: the same for the same inputs, in every process.
 
         What is not permitted moves nothing: the ranking is that of a catalog that has the permitted tools only.
@@ -72,6 +81,7 @@ class Index(Protocol):
             query: the request in the user's words.
             permitted: places in the catalog that may be ranked (law L1); None permits all.
             limit: the most to return.
+            parts: is given what each score is the sum of, for who wants to know; None for nobody.
         """
         ...
 

@@ -39,11 +39,19 @@ PAST_SPREADS = 2.0
 _LEAST_IDF = 1e-6
 
 
-def _with_best_part(by_text: Vectors) -> Scores:
-    """Return what the whole request, which stands first, and the best part of it come to: (n_tools,)."""
+def _with_best_part(by_text: Vectors, judged: Vectors | None = None) -> Scores:
+    """Return what the whole request, which stands first, and the best part of it come to: (n_tools,).
+
+    Args:
+        judged: what says which part is the best; the same where None.
+    """
     scores: Scores = by_text[0]
     if n_parts := len(by_text) - 1:
-        scores = (N_WHOLE_PARTS * scores + n_parts * by_text[1:].max(axis=0)) / (N_WHOLE_PARTS + n_parts)
+        if judged is None:
+            of_best = by_text[1:].max(axis=0)
+        else:
+            of_best = by_text[1:][judged[1:].argmax(axis=0), np.arange(by_text.shape[1])]
+        scores = (N_WHOLE_PARTS * scores + n_parts * of_best) / (N_WHOLE_PARTS + n_parts)
     return scores
 
 
@@ -130,7 +138,14 @@ class HybridIndex:
     learned: PastVectors | None = None
     cause: str = ""
 
-    def rank(self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25) -> Ranking:
+    def rank(
+        self,
+        query: str,
+        *,
+        permitted: Sequence[int] | None = None,
+        limit: int = 25,
+        parts: dict[str, Scores] | None = None,
+    ) -> Ranking:
         """Return the tools nearest to a request; by words alone, with the cause, where it can't be embedded."""
         lexical = self.lexical.view(permitted)
         if not lexical.n_tools:
@@ -139,10 +154,10 @@ class HybridIndex:
             texts = read_request(query, lexical.evidence)
             vectors = texts.vectors(self.embedder.embed_request(texts.to_embed))
         except RankerError as error:
-            by_words = self.lexical.rank(query, permitted=permitted, limit=limit)
+            by_words = self.lexical.rank(query, permitted=permitted, limit=limit, parts=parts)
             return replace(by_words, cause=f"{BY_WORDS}: {error}")
         answerability = self.answerability(permitted)
-        return self.nearest(lexical, answerability, query, (texts.whole, *texts.parts), vectors, limit)
+        return self.nearest(lexical, answerability, query, (texts.whole, *texts.parts), vectors, limit, parts)
 
     def nearest(
         self,
@@ -152,6 +167,7 @@ class HybridIndex:
         texts: Sequence[str],
         vectors: Vectors,
         limit: int,
+        parts: dict[str, Scores] | None = None,
     ) -> Ranking:
         """Return the tools nearest to a request. See `Index.rank`.
 
@@ -161,18 +177,20 @@ class HybridIndex:
             query: as it came; names are looked for in it.
             texts: what stands for the whole first, then the parts that may each want a tool of their own.
             vectors: (n_texts, n_dimensions) of those.
-            limit: the most to return.
+            limit, parts: as for `Index.rank`.
         """
         terms = [RequestTerms.of(text, lexical.postings) for text in texts]
         word_scores = [lexical.postings.sums(text_terms.rows) for text_terms in terms]
         plain, centred = answerability.cosines(vectors)
         evidence = answerability.evidence(vectors, plain, self._coverage(terms, word_scores))
         gains = self._gains(lexical, answerability.mean, vectors, centred)
-        fused = self._fuse(lexical, texts, centred, word_scores)
+        fused = self._fuse(lexical, texts, centred, word_scores, parts)
         scores = fused
         if gains is not None:
             places, of_past, nearest = gains
             scores = raise_best(fused, places, of_past)
+            if parts is not None:
+                parts["past requests"] = scores - fused
             nearest -= PAST_SPREADS * answerability.spread
             evidence = max(evidence, answerability.gap(vectors[0], nearest))
         named = lexical.named_in(query)
@@ -185,6 +203,7 @@ class HybridIndex:
             answerability.cut,
             limit,
             evidence=evidence + bool(named),
+            parts=parts,
         )
 
     def _coverage(self, terms: Sequence[RequestTerms], word_scores: Sequence[Scores]) -> Vectors:
@@ -194,20 +213,38 @@ class HybridIndex:
         return coverage * (self.lexical_weight > 0)
 
     def _fuse(
-        self, lexical: LexicalView, texts: Sequence[str], cosines: Vectors, word_scores: Sequence[Scores]
+        self,
+        lexical: LexicalView,
+        texts: Sequence[str],
+        cosines: Vectors,
+        word_scores: Sequence[Scores],
+        parts: dict[str, Scores] | None,
     ) -> Scores:
         """Return how well each tool fits: the whole request, the best part of it, and the tool's server.
 
         The cosines, (n_texts, n_tools), are overwritten.
         """
         kinds = self.kinds if lexical.places is None else self.kinds[lexical.places]
+        plain = cosines.copy() if parts is not None else cosines
         for text, text_cosines, text_scores in zip(texts, cosines, word_scores, strict=True):
             text_cosines += self.lexical_weight / lexical.postings.max_idf * text_scores
             text_cosines[of_another_kind(kinds, text)] -= LOSS
         if len(cosines) > 1:
             cosines[1:] -= LEAD_SHARE * cosines[1:].max(axis=1, keepdims=True)
         fused = _with_best_part(cosines)
-        return fused + SERVER_WEIGHT * lexical.server_means(fused)
+        of_servers = SERVER_WEIGHT * lexical.server_means(fused)
+        if parts is not None:
+            words = np.stack(word_scores) * (self.lexical_weight / lexical.postings.max_idf)
+            other = np.stack([of_another_kind(kinds, text) for text in texts]) * -LOSS
+            every = {
+                "vectors": plain,
+                "words": words,
+                "verbs": other,
+                "best part's lead": cosines - plain - words - other,
+            }
+            parts |= {name: _with_best_part(part, cosines) for name, part in every.items()}
+            parts["server"] = of_servers
+        return fused + of_servers
 
     def _gains(
         self, lexical: LexicalView, mean: NDArray[np.float32], vectors: Vectors, cosines: Vectors

@@ -122,7 +122,9 @@ class LexicalView:
                 evidence[position] = nth / float(np.linalg.norm(postings.idf[rows]))
         return evidence
 
-    def rank(self, query: str, limit: int, past: PastRequests | None = None) -> Ranking:
+    def rank(
+        self, query: str, limit: int, past: PastRequests | None = None, parts: dict[str, Scores] | None = None
+    ) -> Ranking:
         """Return the tools that share words with a request, or with requests that they answered. See `Index.rank`.
 
         The words that no tool has count against what the others find, twice: a request of many of them is about
@@ -133,8 +135,12 @@ class LexicalView:
         terms = RequestTerms.of(query, self.postings)
         scores = self.postings.sums(terms.rows)
         eligible = scores > 0
-        scores = scores + SERVER_WEIGHT * self.server_means(scores)
+        of_servers = SERVER_WEIGHT * self.server_means(scores)
         norm = max(_LEAST_NORM, float(np.linalg.norm(terms.idf)))
+        if parts is not None:
+            share = terms.known_share / norm
+            parts |= {"words": scores * share, "server": of_servers * share}
+        scores = scores + of_servers
         scores /= norm
         scores *= terms.known_share
         least = least_claimed(scores * eligible, CLAIM_DISTANCE, CLAIM_SHARE)
@@ -146,10 +152,14 @@ class LexicalView:
             if not named:
                 evidence = max(float((scores * eligible).max()), PAST_EVIDENCE * float(gains.max(initial=0)))
             eligible[places[gains > 0]] = True
-            scores = raise_best(scores, places, gains, eligible)
+            own, scores = scores, raise_best(scores, places, gains, eligible)
+            if parts is not None:
+                parts["past requests"] = scores - own
         eligible[named] = True
         lift = float(scores.max()) + 1
-        return self.ranking(terms, scores, named, lift, least, self.cut, limit, eligible=eligible, evidence=evidence)
+        return self.ranking(
+            terms, scores, named, lift, least, self.cut, limit, eligible=eligible, evidence=evidence, parts=parts
+        )
 
     def ranking(
         self,
@@ -163,6 +173,7 @@ class LexicalView:
         *,
         eligible: NDArray[np.bool_] | None = None,
         evidence: float | None = None,
+        parts: Mapping[str, Scores] | None = None,
     ) -> Ranking:
         """Return the ranking that scores come to.
 
@@ -176,6 +187,7 @@ class LexicalView:
             limit: the most tools to return.
             eligible: (n_tools,) which may be ranked, or None for all.
             evidence: how well the request is answered, which is then the first score; where None, that of the best.
+            parts: what `scores` are the sum of, each (n_tools,); None where nobody wants to know.
         """
         lifted = scores.copy() if named else scores
         lifted[named] += lift
@@ -183,6 +195,12 @@ class LexicalView:
         ranked_scores = round_scores(lifted[best])
         if evidence is not None and len(best):
             ranked_scores = (ranked_scores - ranked_scores[0] + round(evidence, N_DECIMALS)).round(N_DECIMALS)
+        told: dict[str, tuple[float, ...]] = {}
+        if parts is not None and len(best):
+            told = {name: tuple(part[best].tolist()) for name, part in parts.items()}
+            told["name"] = tuple((lifted - scores)[best].tolist())
+            # That how well a request is answered stands first moves all scores alike.
+            told["all alike"] = tuple((ranked_scores - lifted[best]).tolist())
         abstained = not len(best) or (not named and float(ranked_scores[0]) < cut)
         return Ranking(
             indexes=tuple((best if self.places is None else self.places[best]).tolist()),
@@ -191,6 +209,7 @@ class LexicalView:
             matched=self._matched(terms, best),
             n_claimed=0 if abstained else count_claimed(scores[best], least, best, named),
             cut=cut,
+            parts=told,
         )
 
     def server_means(self, scores: Scores) -> Scores:
@@ -296,9 +315,16 @@ class LexicalIndex:
     cause: str = ""
     past: PastRequests | None = None
 
-    def rank(self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25) -> Ranking:
+    def rank(
+        self,
+        query: str,
+        *,
+        permitted: Sequence[int] | None = None,
+        limit: int = 25,
+        parts: dict[str, Scores] | None = None,
+    ) -> Ranking:
         """Return the tools that share words with a request, or with requests that they answered."""
-        ranking = self.view(permitted).rank(query, limit, self.past)
+        ranking = self.view(permitted).rank(query, limit, self.past, parts)
         return replace(ranking, cause=self.cause) if self.cause else ranking
 
     def learn(self, past: PastRequests) -> LexicalIndex:

@@ -144,7 +144,7 @@ def with_prior(answer: Resolution, prior: Prior, permitted: frozenset[str], limi
     - Only permitted tools are moved or filled in, and only what is known of them counts (law L1).
     - Where nothing answers, nothing is moved or filled in. Where nothing was learned, the answer is the one given.
     """
-    gains = _gains(answer, prior, permitted) if answer.answered and answer.tools else {}
+    gains = gains_of(answer, prior, permitted) if answer.answered and answer.tools else {}
     is_to_be_cut = limit is not None and len(answer.tools) > limit
     if not gains:
         return replace(answer, tools=answer.tools[:limit]) if is_to_be_cut else answer
@@ -158,7 +158,7 @@ def with_prior(answer: Resolution, prior: Prior, permitted: frozenset[str], limi
     return replace(answer, tools=tuple(moved[:limit]))
 
 
-def _gains(answer: Resolution, prior: Prior, permitted: frozenset[str]) -> dict[str, float]:
+def gains_of(answer: Resolution, prior: Prior, permitted: frozenset[str]) -> dict[str, float]:
     """Return the score that tools gain, by name, 0 to `BOUND`: of those in the answer and those that may fill it."""
     gains = {
         name: min(NEIGHBOURS_BOUND, NEIGHBOURS_BOUND * NEIGHBOURS_GAIN * share)

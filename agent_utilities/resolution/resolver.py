@@ -122,8 +122,9 @@ class Resolver:
         self._introspect = introspect
         self._settings, self._environ = settings, environ
         self._given_graph = graph
-        self._rankers: Callable[[], Rankers] = cache(lambda: open_rankers(settings()))
-        self._ranker: CatalogRanker | None = None
+        self.rankers: Callable[[], Rankers] = cache(lambda: open_rankers(settings()))
+        self.ranker: CatalogRanker | None = None
+        """What ranks the tools; there while the resolver runs, where ranking is on."""
         self.teaching: Teaching | None = None
         """What usage teaches; there while the resolver runs, where anything is to be learned from it."""
         self.orchestrator: DynamicToolOrchestrator | None = None
@@ -142,7 +143,7 @@ class Resolver:
         """
         deadline = Deadline.after(self._settings().graph_deadline_ms / 1000)
         await deadline.wait(self._opened)
-        orchestrator, ranker = self.orchestrator, self._ranker
+        orchestrator, ranker = self.orchestrator, self.ranker
         if orchestrator is None:
             return None
         if orchestrator.keeper.cause == "being filled":
@@ -155,9 +156,9 @@ class Resolver:
     async def wait_to_search(self, deadline: Deadline) -> None:
         """Wait for the first index where one is being made, or is to be made for this search, up to a deadline."""
         await deadline.wait(self._opened)
-        if self.orchestrator is not None and self._ranker is not None:
+        if self.orchestrator is not None and self.ranker is not None:
             self.orchestrator.keeper.open_now()
-            await self._ranker.wait_to_search(deadline)
+            await self.ranker.wait_to_search(deadline)
 
     async def search(
         self, query: str, scope: CallerScope | None, limit: int, deadline: Deadline, trail: Trail = NO_TRAIL
@@ -177,7 +178,7 @@ class Resolver:
         if self.orchestrator is None:
             return Resolution(cause="queries are off")
         if scope is None:
-            return unavailable("no index yet" if self._ranker is not None else "no ranker")
+            return unavailable("no index yet" if self.ranker is not None else "no ranker")
         return await self.orchestrator.search(query, scope, limit, deadline, trail.scope)
 
     # -- in the background -------------------------------------------------------------------------------------------
@@ -223,8 +224,8 @@ class Resolver:
             try:
                 async with asyncio.timeout(_ONCE_S):
                     await self.orchestrator.filled(Deadline.after(_ONCE_S))
-                    if self._ranker is not None:
-                        await self._ranker.wait_until_settled()
+                    if self.ranker is not None:
+                        await self.ranker.wait_until_settled()
             except TimeoutError:
                 logger.warning("graph or index not ready within %s s; every permitted tool is shown", _ONCE_S)
             try:
@@ -251,13 +252,13 @@ class Resolver:
         off = {"status": "off"}
         return {
             "graph": off if self.orchestrator is None else self.orchestrator.keeper.health(),
-            "ranker": off if self._ranker is None else self._ranker.health(),
+            "ranker": off if self.ranker is None else self.ranker.health(),
         }
 
     @cached_property
     def capability_router(self) -> CapabilityRouter:
         """What routes users' words to capabilities, by the ranker's own embedder."""
-        return self._rankers().of_capabilities()
+        return self.rankers().of_capabilities()
 
     def _graph(self) -> ToolGraph | None:
         if self._given_graph is not None:
@@ -270,14 +271,14 @@ class Resolver:
         if graph is None:
             return False
         settings = self._settings()
-        self._ranker = self._rankers().of_catalog()
+        self.ranker = self.rankers().of_catalog()
         if (source := self._usage()) is not None:
-            self.teaching = Teaching(source, self._ranker, self._edges_changed, self.limits.refresh_gap_s)
+            self.teaching = Teaching(source, self.ranker, self._edges_changed, self.limits.refresh_gap_s)
         self.orchestrator = DynamicToolOrchestrator(
             graph,
             self._name(),
             self._records,
-            ranker=self._ranker,
+            ranker=self.ranker,
             edges=self.teaching.edges if self.teaching is not None else None,
             prior=self.teaching.prior if self.teaching is not None else None,
             deadline_s=settings.graph_deadline_ms / 1000,
@@ -290,21 +291,21 @@ class Resolver:
         assert self.orchestrator is not None
         try:
             async with asyncio.TaskGroup() as group:
-                if self._ranker is not None:
-                    group.create_task(self._ranker.run())
+                if self.ranker is not None:
+                    group.create_task(self.ranker.run())
                 if self.teaching is not None:
                     group.create_task(self.teaching.run())
                 group.create_task(self.orchestrator.run())
         finally:
-            self.orchestrator = self._ranker = self.teaching = None
+            self.orchestrator = self.ranker = self.teaching = None
 
     async def _records(self) -> Sequence[ToolRecord]:
         try:
             tools = await self._introspect()
         except Exception:
-            if self._ranker is not None:
-                self._ranker.first_try_done.set()
+            if self.ranker is not None:
+                self.ranker.first_try_done.set()
             raise
-        if self._ranker is not None:
-            self._ranker.offer(tools.digest, tools.documents)
+        if self.ranker is not None:
+            self.ranker.offer(tools.digest, tools.documents)
         return tools.records

@@ -70,7 +70,7 @@ async def asked(server: AgentServer) -> AsyncIterator[httpx2.AsyncClient]:
         assert resolver.orchestrator is not None
         await resolver.wait_for_tools()
         await until(lambda: resolver.orchestrator and resolver.orchestrator.keeper.cause is None, "filled")
-        await until(lambda: resolver._ranker is None or resolver._ranker.version, "indexed")
+        await until(lambda: resolver.ranker is None or resolver.ranker.version, "indexed")
         yield client
 
 

@@ -252,8 +252,8 @@ class TestMemory:
             live.tools = TOOLS
             await until(lambda: resolver.health()["graph"]["status"] == "ready", "filled")
             resolver.refresh()
-            assert resolver._ranker is not None
-            await until(lambda: resolver._ranker is not None and resolver._ranker.version == "2", "indexed")
+            assert resolver.ranker is not None
+            await until(lambda: resolver.ranker is not None and resolver.ranker.version == "2", "indexed")
             assert (await search(resolver, "file")).names[0] == "read_file"
 
     async def test_nothing_is_remembered_where_there_is_no_room(self, n_ranked: list[str]) -> None:

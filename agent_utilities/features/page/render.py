@@ -30,7 +30,7 @@ def _visible(value: Any) -> Any:
 
 
 def _n(value: float | None, digits: int = 0) -> str:
-    return "" if value is None else f"{value:,.{digits}f}"
+    return "" if value is None else f"{value:,.{digits}f}".replace("-0.000", "0.000")
 
 
 def environment() -> Environment:

@@ -1,0 +1,239 @@
+"""Words: how a request is answered, with the parts of each score, what the graph was asked, and what is around."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request as HttpRequest
+
+from agent_utilities.features.page.panel import Panel, Reader, Table
+from agent_utilities.features.page.surface import asked, rows_of
+from agent_utilities.features.query.feature import Query
+from agent_utilities.features.usage.feature import Usage
+from agent_utilities.graph.base import GraphError, Reads
+from agent_utilities.graph.matching import match, match_literally, normalise
+from agent_utilities.ranking.base import Ranking
+from agent_utilities.resolution.answer import status_text
+from agent_utilities.resolution.prior import gains_of
+from agent_utilities.runtime.waiting import in_daemon_thread
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
+    from agent_utilities.mcp.request import Request
+    from agent_utilities.ranking.arrays import Scores
+    from agent_utilities.resolution.answer import CallerScope
+    from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
+    from agent_utilities.selection.model import Resolution
+
+Edge = tuple[str, str, str, int]
+"""Of which tool, which other one, how, and how often."""
+_N_RANKED, _N_DRAWN = 25, 8
+_ROW_HEIGHT = 34
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One tool in the ranking.
+
+    Args:
+        parts: what the score is the sum of.
+        gain: what usage moves it by, on top.
+        shown: its place in the answer, from 1; 0 where it is not in it.
+    """
+
+    name: str
+    server: str
+    score: float
+    parts: Mapping[str, float]
+    gain: float
+    words: tuple[str, ...]
+    is_claimed: bool
+    shown: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A statement that the graph was asked by, and the names of tools that it brought."""
+
+    statement: str
+    parameters: str
+    names: tuple[str, ...]
+
+
+class _Recorded:
+    """A graph whose reads are kept, with what they brought."""
+
+    def __init__(self, graph: Reads) -> None:
+        self._graph = graph
+        self.ran: list[tuple[str, Mapping[str, Any], Sequence[Mapping[str, Any]]]] = []
+
+    async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        rows = await self._graph.read(statement, parameters)
+        self.ran.append((statement, parameters, rows))
+        return rows
+
+
+async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+    """Return how a reader's request is answered: of what they may use alone, and without any effect."""
+    values: dict[str, Any] = {
+        "words": request.query_params.get("q", ""),
+        "status": "",
+        "ms": 0.0,
+        "ranked": [],
+        "part_names": [],
+        "cut": None,
+        "n_claimed": 0,
+        "route": {},
+        "ran": [],
+        "drawing": None,
+        "edges": [],
+        "why_none": "",
+        "tables": {},
+    }
+    began_s = time.perf_counter()
+    made = await asked(host, reader, request)
+    values["ms"] = 1000 * (time.perf_counter() - began_s)
+    query, feature = made.verdict.preferences.query, host.feature(Query)
+    if query is None or feature is None:
+        return values
+    resolution = made.verdict.preferences.resolution
+    values["status"] = status_text(resolution.status, resolution.cause, resolution.n_left_out)
+    rows = await rows_of(host, reader, made)
+    servers = {row.name: row.server for row in rows if row.verdict != "denied"}
+    decision = await host.surface.decide_in_turns("tool", await host.catalog("tool"), made.verdict)
+    values["route"] = (await host.features.summary(made, "tool", decision)).get("capabilities", {}).get("route", {})
+    orchestrator, ranker = feature.resolver.orchestrator, feature.resolver.ranker
+    scope = await feature.introspection.scope(made.verdict.bounds_alone)
+    if orchestrator is None or scope is None:
+        return {**values, "why_none": "queries are off, or graph and index are not made yet"}
+    if ranker is None or ranker.index is None:
+        values["why_none"] = "there is no ranker, or its index is not made yet"
+    else:
+        values |= await _ranks(host, feature, made, query, scope, servers)
+    best = [each.name for each in values["ranked"][:_N_DRAWN]] or list(resolution.names[:_N_DRAWN])
+    usage = host.feature(Usage)
+    of = usage.subject() if usage is not None else ""
+    return {**values, **await _graph(orchestrator, host.name, query, best, servers, reader, of)}
+
+
+async def _ranks(
+    host: AgentServer, feature: Query, made: Request, query: str, scope: CallerScope, servers: Mapping[str, str]
+) -> dict[str, Any]:
+    usage, ranker, teaching = host.feature(Usage), feature.resolver.ranker, feature.resolver.teaching
+    assert ranker is not None
+    assert ranker.index is not None
+    of = usage.subject() if usage is not None else ""
+    index = ranker.learned(of, ranker.index)
+    parts: dict[str, Scores] = {}
+    rank = partial(index.best.rank, query, permitted=index.permitted(scope), limit=_N_RANKED, parts=parts)
+    ranking: Ranking = await in_daemon_thread(rank)
+    resolution: Resolution = made.verdict.preferences.resolution
+    prior = teaching.prior(of) if teaching is not None else None
+    gains = gains_of(resolution, prior, scope.names()) if prior is not None and resolution.answered else {}
+    places = {name: place for place, name in enumerate(resolution.names, 1)}
+    names = [index.documents[place].name for place in ranking.indexes]
+    ranked = [
+        Ranked(
+            name,
+            servers.get(name, ""),
+            ranking.scores[i],
+            {part: values[i] for part, values in ranking.parts.items()},
+            gains.get(name, 0.0),
+            ranking.matched[i],
+            i < ranking.n_claimed,
+            places.get(name, 0),
+        )
+        for i, name in enumerate(names)
+    ]
+    shown = [part for part, values in ranking.parts.items() if any(round(value, 4) for value in values)]
+    columns = ("name", "server", "score", *shown, "usage", "words", "claimed", "shown")
+    cells = [
+        (each.name, each.server, each.score, *(each.parts[part] for part in shown), each.gain, list(each.words),
+         each.is_claimed, each.shown)
+        for each in ranked
+    ]  # fmt: skip
+    return {
+        "ranked": ranked,
+        "part_names": shown,
+        "cut": ranking.cut,
+        "n_claimed": ranking.n_claimed,
+        "tables": {"ranks": Table(columns, cells)},
+    }
+
+
+# -- the graph -----------------------------------------------------------------------------------------------------
+
+
+async def _graph(
+    orchestrator: DynamicToolOrchestrator,
+    server: str,
+    query: str,
+    best: Sequence[str],
+    servers: Mapping[str, str],
+    reader: Reader,
+    scope: str,
+) -> dict[str, Any]:
+    """Return what the graph is asked for a query and brings, and the tools around the best ones, drawn."""
+    recorded = _Recorded(orchestrator.graph)
+    text = normalise(query)
+
+    async def ask() -> list[Edge]:
+        await match(recorded, server, text)
+        found = await match_literally(recorded, server, text, best, scope)
+        return [(each.of, each.name, each.kind, each.n) for each in found.neighbours]
+
+    edges = await orchestrator.keeper.ask(ask)
+    if isinstance(edges, GraphError):
+        return {"why_none": f"the graph is not asked: {edges.cause}"}
+    known = [edge for edge in edges if edge[0] in servers and edge[1] in servers]
+    told = _once(sorted(known, key=lambda edge: (-edge[3], edge)))
+    ran = [
+        Ran(statement.strip(), _written(parameters), _names(rows, servers, reader))
+        for statement, parameters, rows in (recorded.ran if reader.operates else recorded.ran[:1])
+    ]
+    return {"ran": ran, "edges": told, "drawing": drawn(best, told, servers)}
+
+
+def _once(edges: Sequence[Edge]) -> list[Edge]:
+    """Return edges without those that are the other way round of one that stands before."""
+    kept: dict[tuple[frozenset[str] | tuple[str, str], str], tuple[str, str, str, int]] = {}
+    for of, name, kind, n in edges:
+        kept.setdefault((frozenset((of, name)) if kind == "used_with" else (of, name), kind), (of, name, kind, n))
+    return list(kept.values())
+
+
+def _written(parameters: Mapping[str, Any]) -> str:
+    return "\n".join(f"${name} = {value!r}" for name, value in parameters.items())
+
+
+def _names(rows: Sequence[Mapping[str, Any]], servers: Mapping[str, str], reader: Reader) -> tuple[str, ...]:
+    found = dict.fromkeys(name for row in rows for name in row["names"])
+    return tuple(sorted(name for name in found if reader.operates or name in servers))
+
+
+def drawn(best: Sequence[str], edges: Sequence[Edge], servers: Mapping[str, str]) -> dict[str, Any]:
+    """Return the tools around some, laid out: their servers, they themselves, and what usually goes with them.
+
+    Returns:
+        `nodes`: kind, name, x, y; `lines`: kind, x and y of both ends, how often; `height`.
+    """
+    others = list(dict.fromkeys(name for _, name, _, _ in edges if name not in best))[:_N_DRAWN]
+    columns = {"server": list(dict.fromkeys(servers.get(name, "") for name in best)), "tool": [*best], "other": others}
+    at: dict[tuple[str, str], tuple[int, int]] = {}
+    for kind, x in (("server", 0), ("tool", 260), ("other", 620)):
+        for i, name in enumerate(columns[kind]):
+            at[kind, name] = x, i * _ROW_HEIGHT + 20
+    lines = [("provides", *at["server", servers.get(name, "")], *at["tool", name], 0) for name in best]
+    for of, name, kind, n in edges:
+        there = at.get(("other", name)) or at.get(("tool", name))
+        if ("tool", of) in at and there is not None:
+            lines.append((kind, *at["tool", of], *there, n))
+    height = max((y for _, y in at.values()), default=0) + _ROW_HEIGHT
+    return {"nodes": [(kind, name, *place) for (kind, name), place in at.items()], "lines": lines, "height": height}
+
+
+PANEL = Panel("words", "Words", look)

@@ -1,0 +1,139 @@
+"""Words on the page: the parts of each score are those that rank, and nothing of denied tools is in any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from agent_utilities import AgentServer, create_mcp_server
+from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.features.page.words import drawn
+from agent_utilities.ranking.arrays import Scores
+from agent_utilities.ranking.lexical import LexicalRanker
+from agent_utilities.ranking.open import open_hybrid
+from agent_utilities.ranking.past_requests import PastRequests
+from agent_utilities.resolution.resolver import has_minilm
+from tests.every import every
+from tests.features.access.team import Team
+from tests.features.page.looking import logged_in, opened
+from tests.features.page.test_panels import READERS, without_key
+from tests.parts import query_of
+
+pytestmark = pytest.mark.anyio
+
+DOCUMENTS = [
+    ToolDocument("git_log", description="Show the history of a repository.", server="git"),
+    ToolDocument("git_blame", description="Show who changed each line of a file.", server="git"),
+    ToolDocument("read_file", description="Read a file.", server="files"),
+    ToolDocument("delete_file", description="Delete a file.", server="files"),
+    ToolDocument("send_mail", description="Send a mail to somebody.", server="mail"),
+]
+REQUESTS = ["show the history", "delete the file and send a mail", "git_log", "read `read_file` now", "nothing of it"]
+
+
+def server(folder: Path) -> AgentServer:
+    environ = {"MCP_GRAPH_FOLDER": str(folder), "MCP_RANKER": "lexical", "MCP_GRAPH_DEADLINE_MS": "60000"}
+    mcp = create_mcp_server("docs", environ=environ)
+    for document in DOCUMENTS:
+        mcp.tool(name=document.name, description=document.description)(lambda: "done")
+    return mcp
+
+
+async def ready(mcp: AgentServer, web: httpx2.AsyncClient) -> None:
+    """Wait until graph and index are there: a query waits for both."""
+    await web.get("/tools?q=warm+up")
+    ranker = query_of(mcp).resolver.ranker
+    assert ranker is not None
+    await ranker.wait_until_settled()
+
+
+class TestParts:
+    @every("request_", REQUESTS)
+    def test_add_up_to_the_score_by_words(self, request_: str) -> None:
+        check(LexicalRanker(), request_)
+
+    @pytest.mark.skipif(not has_minilm(), reason="the offline model is not installed")
+    @every("request_", REQUESTS)
+    def test_add_up_to_the_score_by_vectors_too(self, request_: str, tmp_path: Path) -> None:
+        hybrid = open_hybrid("hybrid", "minilm", tmp_path / "vectors.db")
+        assert hybrid is not None
+        check(hybrid, request_)
+
+
+def check(ranker: object, request_: str) -> None:
+    index = ranker.index(DOCUMENTS)  # type: ignore[attr-defined]
+    asked = PastRequests.of({4: ["write to my boss", "show it to them"]})
+    for each in (index, index.learn(asked)):
+        plain, parts = each.rank(request_), dict[str, Scores]()
+        ranking = each.rank(request_, parts=parts)
+        assert (ranking.indexes, ranking.scores) == (plain.indexes, plain.scores)
+        for i, score in enumerate(ranking.scores):
+            assert sum(values[i] for values in ranking.parts.values()) == pytest.approx(score, abs=1e-4)
+        assert plain.parts == {}
+
+
+class TestPanel:
+    async def test_ranks_as_the_answer_does(self, tmp_path: Path) -> None:
+        mcp = server(tmp_path)
+        async with opened(mcp) as web:
+            await ready(mcp, web)
+            ranks = (await web.get("/page/words?format=json&q=show+the+history")).json()["ranks"]
+            tools = (await web.get("/tools?q=show+the+history")).json()["tools"]
+            page = (await web.get("/page/words?q=show+the+history")).text
+        scores = {row["name"]: row["score"] for row in ranks}
+        assert [scores[tool["name"]] for tool in tools] == [tool["score"] for tool in tools]
+        assert [row["name"] for row in ranks if row["shown"]] == [tool["name"] for tool in tools]
+        assert "t.text CONTAINS $query" in page
+        assert "$query = &#39;show the history&#39;" in page
+        assert "matched 1: git_log" in page
+
+    async def test_says_why_there_is_nothing(self, tmp_path: Path) -> None:
+        async with opened(create_mcp_server("off", environ={"MCP_GRAPH": "off"})) as web:
+            assert "queries are off" in (await web.get("/page/words?q=x")).text
+
+    @every("words", ["<script>alert(1)</script>", "{{ 7 * 7 }}", "‮evil", "'; MATCH (n) DETACH DELETE n //"])
+    async def test_takes_whatever_is_typed_as_words(self, tmp_path_factory: pytest.TempPathFactory, words: str) -> None:
+        mcp = server(tmp_path_factory.mktemp("graph"))
+        async with opened(mcp) as web:
+            answer = await web.get("/page/words", params={"q": words})
+        assert answer.status_code == 200
+        assert "<script>alert" not in answer.text
+        assert "‮" not in answer.text
+
+    async def test_has_no_effect(self, tmp_path: Path) -> None:
+        mcp = server(tmp_path)
+        async with opened(mcp) as web:
+            await ready(mcp, web)
+            await web.get("/page/words?q=show+the+history")
+            assert (await web.get("/page/calls?format=json")).json()["calls"] == []
+            assert (await web.get("/page/sessions?format=json")).json()["sessions"] == []
+
+    async def test_of_a_reader_who_may_not_know_a_tool_is_its_twins(
+        self, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        told = []
+        for has_push in (True, False):
+            folder = tmp_path_factory.mktemp("team")
+            team = Team(folder, READERS)
+            environ = {"MCP_GRAPH": "auto", "MCP_GRAPH_FOLDER": str(folder), "MCP_RANKER": "lexical"}
+            mcp = team.server({**environ, "MCP_GRAPH_DEADLINE_MS": "60000"})
+            if not has_push:
+                mcp.local_provider.remove_tool("git_push")
+            async with logged_in(mcp, team.token("bob")["authorization"].split()[1]) as web:
+                await ready(mcp, web)
+                page = (await web.get("/page/words?q=git+push+log")).text
+            told.append(without_key(page).split(" ms")[0].rsplit(" in ", 1)[0] + page.split(" ms", 1)[1])
+        assert "git_log" in told[0]
+        assert without_key(told[0]) == without_key(told[1])
+
+
+class TestDrawing:
+    def test_lays_out_servers_tools_and_what_goes_with_them(self) -> None:
+        servers = {"git_log": "git", "git_blame": "git", "read_file": "files"}
+        made = drawn(["git_log", "git_blame"], [("git_log", "read_file", "followed_by", 3)], servers)
+        assert [(kind, name) for kind, name, _, _ in made["nodes"]] == [
+            ("server", "git"), ("tool", "git_log"), ("tool", "git_blame"), ("other", "read_file"),
+        ]  # fmt: skip
+        assert [line[0] for line in made["lines"]] == ["provides", "provides", "followed_by"]
