@@ -1,0 +1,163 @@
+"""The page in a real Chromium, as a person has it: what the browser complains of, or asks elsewhere, fails the test."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+
+from tests.conformance import node
+
+AXE = "4.14.1"
+PATIENCE_MS = 20_000
+"""After how long a test gives up; far more than anything here takes."""
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_INSTALL_S = 300
+_FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update")
+
+
+@cache
+def chromium() -> str:
+    """Return the path of a Chromium: the one on PATH, else Debian's, installed where this user may."""
+    if (found := _found()) is not None:
+        return found
+    apt = shutil.which("apt-get")
+    if apt is None or os.getuid() != 0:
+        pytest.skip("no Chromium is on PATH, and it can't be installed: that takes root and apt-get")
+    with (Path(tempfile.gettempdir()) / "agent-utilities-chromium.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be installing it
+        if _found() is None:
+            _install(apt)
+    return _found() or pytest.skip("apt-get installed a chromium that is not on PATH")
+
+
+def _found() -> str | None:
+    return next((path for name in _NAMES if (path := shutil.which(name))), None)
+
+
+def _install(apt: str) -> None:
+    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for what in (["update"], ["install", "-y", "--no-install-recommends", "chromium"]):
+        try:
+            done = subprocess.run([apt, "-qq", *what], env=environ, capture_output=True, text=True, timeout=_INSTALL_S)
+        except subprocess.TimeoutExpired:
+            pytest.skip(f"apt-get {what[0]} did not end within {_INSTALL_S} s")
+        if done.returncode:
+            pytest.skip(f"apt-get {what[0]} failed: {done.stderr.strip()[-200:]}")
+
+
+@cache
+def axe() -> str:
+    """Return the script of axe, which looks for what keeps people out."""
+    return (node.installed("axe-core", AXE) / "axe.min.js").read_text(encoding="utf-8")
+
+
+def axe_violations(page: Page) -> list[str]:
+    """Return what axe finds wrong with a page as it is now: the rule, and where it is broken."""
+    page.evaluate(axe())
+    found = page.evaluate("async () => (await axe.run()).violations")
+    return [f"{each['id']}: {node['html'][:200]}: {node['failureSummary']}" for each in found for node in each["nodes"]]
+
+
+@contextmanager
+def launched(*flags: str) -> Iterator[Browser]:
+    """Run a browser for a block; none of it outlives the block.
+
+    While it runs, no other event loop can run in this thread: what awaits is run in one of its own.
+    """
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=[*_FLAGS, *flags])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Visit:
+    """One page in a context of its own.
+
+    Args:
+        page: to look at and press.
+        host: whom it may ask, as `127.0.0.1:8001`.
+        expected: returns whether a complaint is what the test is about.
+    """
+
+    page: Page
+    host: str
+    expected: Callable[[str], bool] = lambda complaint: False
+    complaints: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        self.page.on("dialog", self._dialog)
+        self.page.context.on("request", self._request)
+        self.page.context.on("requestfailed", self._failed)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"console: {message.text} ({message.location.get('url', '')})")
+
+    def _dialog(self, dialog: Any) -> None:
+        self.complaints.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _request(self, request: Request) -> None:
+        self.asked.append(request.url)
+        if urlsplit(request.url).netloc != self.host and not request.url.startswith(("data:", "blob:")):
+            self.complaints.append(f"asked elsewhere: {request.url}")
+
+    def _failed(self, request: Request) -> None:
+        # A stream is given up where the page is left.
+        if "/events" not in request.url or request.failure != "net::ERR_ABORTED":
+            self.complaints.append(f"failed: {request.method} {request.url}: {request.failure}")
+
+    def close(self) -> None:
+        """Leave the page.
+
+        Raises:
+            AssertionError: the browser complained of something that the test is not about.
+        """
+        self.page.context.close()
+        left = [complaint for complaint in self.complaints if not self.expected(complaint)]
+        if left:
+            raise AssertionError("\n".join(left))
+
+
+Visiting = Callable[..., Visit]
+"""Goes to a URL, with options of the context."""
+
+
+@contextmanager
+def visiting(browser: Browser, url: str, **context: Any) -> Iterator[Visit]:
+    """Give a page of a new context that has gone to a URL.
+
+    Args:
+        browser: which runs.
+        url: where to go first.
+        context: options of the context, such as `color_scheme`; `expected` is the visit's.
+    """
+    expected = context.pop("expected", lambda complaint: False)
+    visit = Visit(browser.new_context(**context).new_page(), urlsplit(url).netloc, expected)
+    try:
+        visit.page.goto(url)
+        yield visit
+    except BaseException:
+        visit.page.context.close()
+        raise
+    visit.close()
