@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 
 HERE = Path(__file__).parent
 READY_S = 100
@@ -53,9 +54,16 @@ class HttpProcess:
         command: the command line; it must log uvicorn's line that names the URL.
         environ: the process's environment.
         folder: its working folder; that of the tests where None.
+        stdout: the file that uvicorn's log of requests goes to.
     """
 
-    def __init__(self, command: Sequence[str], environ: Mapping[str, str], folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        environ: Mapping[str, str],
+        folder: Path | None = None,
+        stdout: IO[Any] | None = None,
+    ) -> None:
         self.url = ""
         self._log = ""
         self._ended = False
@@ -64,7 +72,7 @@ class HttpProcess:
             command,
             env=dict(environ),
             cwd=folder,
-            stdout=subprocess.DEVNULL,
+            stdout=stdout or subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -26,6 +27,8 @@ from tests.wire.processes import HttpProcess
 ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
 SERVERS = ("files", "git", "logs", "notes", "office")
+REQUESTS = "requests.log"
+"""The file in a server's folder that uvicorn's log of requests goes to."""
 _LINK = re.compile(r"page: (http://\S+)")
 _CHANGING = ("-m", "tests.upstream.changing_server")
 _LOG = """2026-07-28T12:00:00Z INFO request served in 12 ms
@@ -106,24 +109,32 @@ def environ(folder: Path, **own: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
     roots = {f"{agent}_AGENT_ROOTS": str(folder) for agent in ("GIT", "FILESYSTEM", "LOGS")}
     homes = {f"XDG_{kind}_HOME": str(folder / "kept" / kind.lower()) for kind in ("CACHE", "STATE", "CONFIG")}
-    ours = {"MCP_RANKER": "lexical", "MCP_CONFIG_FILE": "none", "MCP_FIRST_LIST_S": "100"}
+    ours = {"PYTHONPATH": str(ROOT), "MCP_RANKER": "lexical", "MCP_CONFIG_FILE": "none", "MCP_FIRST_LIST_S": "100"}
     return {**kept, **roots, **homes, **ours, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **own}
 
 
+def free_port() -> int:
+    """Return a port that nobody listens on, of those that systems give to nobody who does not ask for them."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("none of a hundred ports is free")
+
+
 @contextmanager
-def served(folder: Path, command: Sequence[str | Path], **own: str) -> Iterator[HttpProcess]:
-    """Run a command that serves HTTP for a block, on a port that is free, with the log of accesses that people have.
+def served(folder: Path, command: Sequence[str | Path], own: Mapping[str, str], port: int = 0) -> Iterator[HttpProcess]:
+    """Run a command that serves HTTP for a block, with the log of accesses that people have.
 
     Args:
         folder: what it works in.
         command: without its transport.
         own: variables of its environment.
+        port: one that is free where 0.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = ("-t", "http", "-p", str(port), "--log-level", "info")
-    process = HttpProcess([*map(str, command), *options], environ(folder, **own), folder)
+    options = ("-t", "http", "-p", str(port or free_port()), "--log-level", "info")
+    with (folder / REQUESTS).open("w") as requests:
+        process = HttpProcess([*map(str, command), *options], environ(folder, **own), folder, requests)
     try:
         process.wait()
         yield process
@@ -151,12 +162,12 @@ def gateway(folder: Path, more: Mapping[str, Any] | None = None, **own: str) -> 
         "notes": {"command": sys.executable, "args": [*_CHANGING, str(folder / "note")], "cwd": str(ROOT)},
     }
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {**entries, **(more or {})}}), encoding="utf-8")
-    with served(folder, [BIN / "agent-utilities", "gateway", folder / "mcp.json"], **own) as process:
+    with served(folder, [BIN / "agent-utilities", "gateway", folder / "mcp.json"], own) as process:
         yield Gateway(folder, process)
 
 
 @contextmanager
 def server(folder: Path, script: Path = WIRE / "large_server.py", **own: str) -> Iterator[Served]:
     """Run a plain server for a block."""
-    with served(folder, [sys.executable, script], **own) as process:
+    with served(folder, [sys.executable, script], own) as process:
         yield Served(folder, process)
