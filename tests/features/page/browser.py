@@ -150,10 +150,11 @@ def visiting(browser: Browser, url: str, **context: Any) -> Iterator[Visit]:
     Args:
         browser: which runs.
         url: where to go first.
-        context: options of the context, such as `color_scheme`; `expected` is the visit's.
+        context: options of the context, such as `color_scheme`; `expected` and `host` are the visit's.
     """
     expected = context.pop("expected", lambda complaint: False)
-    visit = Visit(browser.new_context(**context).new_page(), urlsplit(url).netloc, expected)
+    host = context.pop("host", urlsplit(url).netloc)
+    visit = Visit(browser.new_context(**context).new_page(), host, expected)
     try:
         visit.page.goto(url)
         yield visit
