@@ -123,8 +123,7 @@ class Visit:
             self.complaints.append(f"asked elsewhere: {request.url}")
 
     def _failed(self, request: Request) -> None:
-        # A stream is given up where the page is left.
-        if "/events" not in request.url or request.failure != "net::ERR_ABORTED":
+        if request.failure != "net::ERR_ABORTED":  # as what is asked for when its page is left
             self.complaints.append(f"failed: {request.method} {request.url}: {request.failure}")
 
     def close(self) -> None:
