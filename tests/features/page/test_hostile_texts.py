@@ -171,6 +171,25 @@ class TestOfServersAndCallers:
         page = _seen(ann.page.locator("main").inner_text())
         assert [text for text in TEXTS if _seen(text)[:100] not in page] == []
 
+    def test_servers_are_shown_by_their_names(self, ann: Visit, hostile: Served) -> None:
+        ann.page.goto(f"{hostile.url}/page/servers")
+        page = _seen(ann.page.locator("main").inner_text())
+        assert [name for name in names() if _seen(name) not in page] == []
+
+    def test_lines_of_a_log_are_shown_as_they_are(self, ann: Visit, hostile: Served) -> None:
+        ann.page.goto(f"{hostile.url}/page/servers")
+        ann.page.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        _is_dead(ann.page)
+        written = _seen(ann.page.locator("section", has=ann.page.get_by_role("heading", name="hostile")).inner_text())
+        printable = [text for text in TEXTS[-12:] if text.isprintable()]  # the rest is cleaned as it is read
+        assert [text for text in printable if _seen(text)[:100] not in written] == []
+
+    def test_questions_are_asked_with_texts_as_they_are(self, ann: Visit, hostile: Served) -> None:
+        for name in names():
+            ann.page.goto(f"{hostile.url}/page/servers/restart?{urlencode({'server': name})}")
+            _is_dead(ann.page)
+            assert _seen(name) in _seen(ann.page.locator(".question").inner_text())
+
 
 class TestOfAUrl:
     """A link that somebody was sent."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -33,7 +34,7 @@ class TestPanels:
     def test_each_opens_and_has_its_landmarks(self, visit: Visiting, gateway: Gateway) -> None:
         page = visit(gateway.link).page
         there = panels(page)
-        assert {"Surface", "Prompt", "Calls"} <= set(there.values())
+        assert {"Surface", "Prompt", "Servers", "Calls"} <= set(there.values())
         for path, title in there.items():
             answer = page.goto(f"{gateway.url}{path}")
             assert answer is not None
@@ -115,6 +116,55 @@ class TestSurface:
         page.get_by_label("text").fill("<b>hello</b> there")
         page.get_by_role("button", name="Call").click()
         expect(page.locator(".told")).to_contain_text("<b>hello</b> there")
+
+
+def press(page: Page, url: str, name: str) -> str:
+    """Press a button on Servers by the keyboard, say yes, and return what was told."""
+    page.goto(f"{url}/page/servers")
+    page.get_by_role("button", name=name, exact=True).press("Enter")
+    expect(page.get_by_role("button", name="Yes")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Done")
+    return page.locator(".told").inner_text()
+
+
+class TestServers:
+    def test_a_restart_is_seen_in_the_live_tail(self, visit: Visiting, gateway: Gateway) -> None:
+        tail, page = visit(gateway.link).page, visit(gateway.link).page
+        tail.goto(f"{gateway.url}/page/calls")
+        expect(tail.locator("#live")).to_contain_text("Live")
+        before = gateway.call("notes_pid")
+        press(page, gateway.url, "Restart notes")
+        expect(tail.locator("tbody tr").first).to_contain_text("restart notes")
+        assert gateway.call("notes_pid") != before
+        expect(tail.locator("tbody th").first).to_have_text("notes_pid")
+
+    def test_no_button_does_a_thing_before_yes(self, visit: Visiting, gateway: Gateway) -> None:
+        page = visit(gateway.link).page
+        before = gateway.call("notes_pid")
+        page.goto(f"{gateway.url}/page/servers")
+        page.get_by_role("button", name="Stop notes", exact=True).click()
+        expect(page.locator(".question")).to_contain_text("notes")
+        page.get_by_role("link", name="No").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Servers")
+        assert gateway.call("notes_pid") == before
+
+    def test_a_changed_text_is_shown_withheld_and_accepted(self, visit: Visiting, gateway: Gateway) -> None:
+        page, everything = visit(gateway.link).page, "?tool_search=off"
+        gateway.lock()
+        gateway.rewrite_note("Show the whole note.")
+        press(page, gateway.url, "List anew notes")
+        page.goto(f"{gateway.url}/page/servers")
+        withheld = page.locator("section", has=page.get_by_role("heading", name="notes")).locator("details[open]")
+        deadline = time.monotonic() + PATIENCE_MS / 1000
+        while not withheld.count() and time.monotonic() < deadline:  # the file of the lock is read when it was seen
+            page.reload()
+        expect(withheld.locator("ins")).to_have_text("whole ")
+        assert "notes_show" not in gateway.listed(query=everything)
+        withheld.get_by_role("button", name="Accept").click()
+        page.get_by_role("button", name="Yes").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Done")
+        assert "notes_show" in gateway.listed(query=everything)
 
 
 class TestCalls:

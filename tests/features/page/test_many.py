@@ -25,8 +25,9 @@ _MEASURE = """() => {
   window.took = [];
   let began = 0;
   addEventListener("input", () => { began = performance.now(); }, true);
+  const every = {subtree: true, childList: true, attributes: true, characterData: true};
   new MutationObserver(() => requestAnimationFrame(() => window.took.push(performance.now() - began)))
-    .observe(document.getElementById("result"), {childList: true, subtree: true, attributes: true, characterData: true});
+    .observe(document.getElementById("result"), every);
 }"""
 PANELS = ("/", "/?tools=git_*", "/page/prompt", "/page/servers", "/page/calls", "/page/usage", "/page/words?q=log")
 
