@@ -49,7 +49,7 @@ def _found() -> str | None:
 
 def _install(apt: str) -> None:
     environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for what in (["update"], ["install", "-y", "--no-install-recommends", "chromium"]):
+    for what in (["update"], ["install", "-y", "chromium"]):
         try:
             done = subprocess.run([apt, "-qq", *what], env=environ, capture_output=True, text=True, timeout=_INSTALL_S)
         except subprocess.TimeoutExpired:
