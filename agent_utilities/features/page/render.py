@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,10 @@ def _n(value: float | None, digits: int = 0) -> str:
     return "" if value is None else f"{value:,.{digits}f}".replace("-0.000", "0.000")
 
 
+def _at(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
 def environment() -> Environment:
     """Return what writes HTML: every text is escaped, and can neither hide nor act."""
     made = Environment(
@@ -43,7 +48,7 @@ def environment() -> Environment:
         trim_blocks=True,
         undefined=StrictUndefined,
     )
-    made.filters["n"] = _n
+    made.filters.update(n=_n, at=_at)
     return made
 
 

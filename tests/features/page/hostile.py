@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from tests.upstream import faulty_server
@@ -59,10 +60,10 @@ N_LONGEST_NAME = 120
 assert len(TEXTS) == 40
 
 
-def names() -> dict[str, str]:
-    """Return a name for each text that a server may be named by: printable, without commas."""
-    cut = (text[:N_LONGEST_NAME].replace(",", ";").strip() for text in TEXTS)
-    return {name: name for name in cut if name.isprintable()}
+def names(texts: Sequence[str] = TEXTS) -> list[str]:
+    """Return the names that servers may have by these texts: printable, without commas."""
+    cut = (text[:N_LONGEST_NAME].replace(",", ";").strip() for text in texts)
+    return [name for name in dict.fromkeys(cut) if name.isprintable()]
 
 
 class HostileServer(faulty_server.Server):

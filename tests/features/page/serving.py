@@ -21,6 +21,7 @@ import mcp_types
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
+from tests.upstream.processes import FAULTY_SERVER
 from tests.wire.processes import HERE as WIRE
 from tests.wire.processes import HttpProcess
 
@@ -143,12 +144,12 @@ def served(folder: Path, command: Sequence[str | Path], own: Mapping[str, str], 
 
 
 @contextmanager
-def gateway(folder: Path, more: Mapping[str, Any] | None = None, **own: str) -> Iterator[Gateway]:
-    """Run a gateway of five real servers for a block; it has listed them all.
+def gateway(folder: Path, behind: Sequence[str] = SERVERS, **own: str) -> Iterator[Gateway]:
+    """Run a gateway of real servers for a block; a list waits for all of them.
 
     Args:
         folder: a new one.
-        more: entries of further servers.
+        behind: which of the servers.
         own: variables of its environment.
     """
     (folder / "app.log").write_text(_LOG, encoding="utf-8")
@@ -159,9 +160,11 @@ def gateway(folder: Path, more: Mapping[str, Any] | None = None, **own: str) -> 
         "files": {"command": "filesystem-agent-mcp"},
         "logs": {"command": "logs-agent-mcp"},
         "office": {"command": sys.executable, "args": ["-P", "-m", "agent_utilities.cli.demo_office"]},
+        "many": {"command": sys.executable, "args": [str(FAULTY_SERVER), "tools=1000"]},
         "notes": {"command": sys.executable, "args": [*_CHANGING, str(folder / "note")], "cwd": str(ROOT)},
     }
-    (folder / "mcp.json").write_text(json.dumps({"mcpServers": {**entries, **(more or {})}}), encoding="utf-8")
+    config = {"mcpServers": {name: entries[name] for name in behind}}
+    (folder / "mcp.json").write_text(json.dumps(config), encoding="utf-8")
     with served(folder, [BIN / "agent-utilities", "gateway", folder / "mcp.json"], own) as process:
         yield Gateway(folder, process)
 

@@ -8,14 +8,13 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.every import every
-from tests.features.page.browser import Visit, Visiting, axe_violations, visiting
+from tests.features.page.browser import Visit, axe_violations, visiting
 from tests.features.page.serving import Gateway
 
 pytestmark = pytest.mark.outside
+BEHIND = ("notes", "office")
 SCHEMES = ("light", "dark")
 WIDTHS = (360, 1280, 2560)
-MOST_BYTES = 100_000
-"""Of the first view, as it is sent."""
 _SHIFTS = """window.shifted = [];
 new PerformanceObserver((list) => {
   for (const each of list.getEntries())
@@ -102,21 +101,3 @@ class TestEveryPage:
 def test_who_is_not_let_in_finds_no_barrier_either(browser: Browser, gateway: Gateway) -> None:
     with visiting(browser, gateway.url, expected=lambda complaint: "401" in complaint) as visit:
         assert axe_violations(visit.page) == []
-
-
-def test_the_first_view_is_small(visit: Visiting, gateway: Gateway, capsys: pytest.CaptureFixture[str]) -> None:
-    coming = visit("about:blank", host=gateway.host)
-    sizes: dict[str, int] = {}
-
-    def note(request: object) -> None:
-        sent = request.sizes()  # type: ignore[attr-defined]
-        sizes[request.url] = sent["responseBodySize"] + sent["responseHeadersSize"]  # type: ignore[attr-defined]
-
-    coming.page.on("requestfinished", note)
-    coming.page.goto(gateway.link)
-    coming.page.wait_for_load_state("networkidle")
-    ms = coming.page.evaluate("() => performance.getEntriesByType('navigation')[0].loadEventEnd")
-    with capsys.disabled():
-        print(f"\nfirst view of five servers: {sum(sizes.values()):,} bytes in {len(sizes)} answers, {ms:.0f} ms")
-    assert len(sizes) >= 4
-    assert sum(sizes.values()) <= MOST_BYTES

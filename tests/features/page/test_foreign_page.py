@@ -16,6 +16,7 @@ from tests.features.page.browser import launched
 from tests.features.page.serving import REQUESTS, Gateway
 
 pytestmark = pytest.mark.outside
+BEHIND = ("notes",)
 STRANGER, REBOUND = "stranger.example", "rebound.example"
 PRESSED = {"server": "notes"}
 PATHS = ("/", "/page/servers", "/?format=json", "/page/calls/events", "/page/servers/restart?server=notes")

@@ -40,7 +40,6 @@ GIVEN = (
 """What a URL gives to a panel, and the panel shows again, or says what is wrong with it."""
 BY_DAY = tuple(text for text in TEXTS if re.match(r"<img|</t|[\"'] on|{{7|bell", text))
 """Those that end each place in which a text can stand."""
-AT_NIGHT = [pytest.mark.nightly, pytest.mark.timeout(900)]
 _SETTINGS = """
 [auth]
 tokens = "tokens.json"
@@ -122,6 +121,12 @@ def author(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield held
 
 
+@pytest.fixture(params=["some", pytest.param("all", marks=[pytest.mark.nightly, pytest.mark.timeout(900)])])
+def texts(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """Texts for what takes a visit each."""
+    return BY_DAY if request.param == "some" else TEXTS
+
+
 @pytest.fixture
 def ann(browser: Browser, hostile: Served) -> Iterator[Visit]:
     """The page of an operator, who has logged in with a token of theirs."""
@@ -184,8 +189,10 @@ class TestOfServersAndCallers:
         printable = [text for text in TEXTS[-12:] if text.isprintable()]  # the rest is cleaned as it is read
         assert [text for text in printable if _seen(text)[:100] not in written] == []
 
-    def test_questions_are_asked_with_texts_as_they_are(self, ann: Visit, hostile: Served) -> None:
-        for name in names():
+    def test_questions_are_asked_with_texts_as_they_are(
+        self, ann: Visit, hostile: Served, texts: tuple[str, ...]
+    ) -> None:
+        for name in names(texts):
             ann.page.goto(f"{hostile.url}/page/servers/restart?{urlencode({'server': name})}")
             _is_dead(ann.page)
             assert _seen(name) in _seen(ann.page.locator(".question").inner_text())
@@ -194,18 +201,17 @@ class TestOfServersAndCallers:
 class TestOfAUrl:
     """A link that somebody was sent."""
 
-    @pytest.mark.parametrize("texts", [BY_DAY, pytest.param(TEXTS, marks=AT_NIGHT)], ids=["some", "all"])
     def test_nothing_runs_of_what_it_gives_a_panel(self, ann: Visit, hostile: Served, texts: tuple[str, ...]) -> None:
         for path, fields in GIVEN:
             for text in texts:
                 ann.page.goto(f"{hostile.url}{path}?{urlencode(dict.fromkeys(fields, text[:2_000]))}")
                 _is_dead(ann.page)
 
-    def test_nor_of_its_path(self, ann: Visit, hostile: Served) -> None:
-        for number, text in enumerate(text for text in TEXTS if "\n" not in text):
-            path = "/page/servers/" if number % 2 else "/page/"
-            ann.page.goto(f"{hostile.url}{path}{quote(text[:500], safe='')}")
-            _is_dead(ann.page)
+    def test_nor_of_its_path(self, ann: Visit, hostile: Served, texts: tuple[str, ...]) -> None:
+        for text in (text for text in texts if "\n" not in text):
+            for path in ("/page/servers/", "/page/"):
+                ann.page.goto(f"{hostile.url}{path}{quote(text[:500], safe='')}")
+                _is_dead(ann.page)
 
 
 class TestOfAnAuthor:

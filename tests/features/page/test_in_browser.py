@@ -13,6 +13,8 @@ from tests.features.page.serving import SERVERS, Gateway
 
 pytestmark = pytest.mark.outside
 expect.set_options(timeout=PATIENCE_MS)
+MOST_BYTES = 100_000
+"""Of the first view, as it is sent."""
 _REACHABLE = """() => [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")]
   .filter((each) => each.checkVisibility() && !each.disabled && each.type !== "hidden" && each.tabIndex >= 0)
   .map((each) => each.outerHTML.slice(0, 200))"""
@@ -220,3 +222,21 @@ class TestWithoutScripts:
         expect(page.locator(".told")).to_contain_text("hello without scripts")
         page.goto(f"{gateway.url}/page/calls?called=echo")
         expect(page.locator("tbody tr").first).to_contain_text("notes_echo")
+
+
+def test_the_first_view_is_small(visit: Visiting, gateway: Gateway, capsys: pytest.CaptureFixture[str]) -> None:
+    coming = visit("about:blank", host=gateway.host)
+    sizes: dict[str, int] = {}
+
+    def note(request: object) -> None:
+        sent = request.sizes()  # type: ignore[attr-defined]
+        sizes[request.url] = sent["responseBodySize"] + sent["responseHeadersSize"]  # type: ignore[attr-defined]
+
+    coming.page.on("requestfinished", note)
+    coming.page.goto(gateway.link)
+    coming.page.wait_for_load_state("networkidle")
+    ms = coming.page.evaluate("() => performance.getEntriesByType('navigation')[0].loadEventEnd")
+    with capsys.disabled():
+        print(f"\nfirst view of five servers: {sum(sizes.values()):,} bytes in {len(sizes)} answers, {ms:.0f} ms")
+    assert len(sizes) >= 4
+    assert sum(sizes.values()) <= MOST_BYTES

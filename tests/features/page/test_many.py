@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import statistics
-import sys
 import time
 from contextlib import ExitStack
 
@@ -14,13 +13,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.features.page import serving
 from tests.features.page.browser import PATIENCE_MS, visiting
-from tests.upstream.processes import FAULTY_SERVER
 
 pytestmark = pytest.mark.outside
 N_CONTEXTS, SOAK_S, WARM_S = 20, 600.0, 180.0
 MOST_GROWTH_MIB = 8.0
 """What allocation alone may add in seven minutes; a page kept for each view would add hundreds."""
-MANY = {"many": {"command": sys.executable, "args": [str(FAULTY_SERVER), "tools=1000"]}}
 _MEASURE = """() => {
   window.took = [];
   let began = 0;
@@ -35,7 +32,7 @@ PANELS = ("/", "/?tools=git_*", "/page/prompt", "/page/servers", "/page/calls", 
 def test_a_thousand_tools(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with serving.gateway(tmp_path_factory.mktemp("many"), MANY) as gateway:
+    with serving.gateway(tmp_path_factory.mktemp("many"), ["many"]) as gateway:
         gateway.listed()
         with visiting(browser, gateway.link) as visit:
             visit.page.wait_for_function("() => document.querySelectorAll('tbody tr').length > 1_000")

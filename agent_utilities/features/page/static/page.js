@@ -49,7 +49,7 @@ function ready(within) {
   for (const time of within.querySelectorAll("time[data-at]")) {
     const at = new Date(Number(time.dataset.at) * 1000);
     time.dateTime = at.toISOString();
-    time.textContent = at.toLocaleTimeString();
+    time.textContent = at.toLocaleString("sv"); // as wide as what stands there in UTC, so that nothing moves
     time.title = at.toLocaleString();
     delete time.dataset.at;
   }
