@@ -150,7 +150,8 @@ class Tail:
         return _Stream(self._stream(reader, request, row), media_type="text/event-stream")
 
     async def _stream(self, reader: Reader, request: HttpRequest, row: Callable[[Seen], str]) -> AsyncIterator[str]:
-        last = int(request.query_params.get("after") or request.headers.get("last-event-id") or 0)
+        after = request.query_params.get("after") or request.headers.get("last-event-id", "")
+        last = int(after) if after.isdecimal() and len(after) < 16 else 0
         stopping = self._host.stopping.begun
         while not stopping.is_set():
             if self.kept and last < self.kept[0].n - 1 and last:

@@ -13,14 +13,14 @@ import anyio
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from agent_utilities.access.token_file import new_token
 from agent_utilities.selection.caller import selection_headers
 from agent_utilities.upstream.configuration.config_text import shown
 from tests.features.access.local_issuer import LocalIssuer
 from tests.features.access.team import bearing
-from tests.features.page.browser import Visit, visiting
+from tests.features.page.browser import PATIENCE_MS, Visit, visiting
 from tests.features.page.hostile import N_LONGEST_NAME, TEXTS, names
 from tests.features.page.serving import BIN, ROOT, Served, free_port, in_a_loop_of_its_own, served, server
 
@@ -181,6 +181,17 @@ class TestOfServersAndCallers:
         page = _seen(ann.page.locator("main").inner_text())
         assert [name for name in names() if _seen(name) not in page] == []
 
+    def test_what_comes_live_stands_as_it_is(self, ann: Visit, hostile: Served) -> None:
+        ann.page.goto(f"{hostile.url}/page/calls")
+        expect(ann.page.locator("#live")).to_contain_text("Live", timeout=PATIENCE_MS)
+        n_before = ann.page.locator("tbody tr").count()
+        for text in BY_DAY:
+            hostile.call(text, bearing((hostile.folder / "token").read_text()))
+        expect(ann.page.locator("tbody tr")).to_have_count(n_before + len(BY_DAY), timeout=PATIENCE_MS)
+        _is_dead(ann.page)
+        came = [_seen(name) for name in ann.page.locator("tbody th").all_inner_texts()[: len(BY_DAY)]]
+        assert came == [_seen(text) for text in reversed(BY_DAY)]
+
     def test_lines_of_a_log_are_shown_as_they_are(self, ann: Visit, hostile: Served) -> None:
         ann.page.goto(f"{hostile.url}/page/servers")
         ann.page.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
@@ -212,6 +223,18 @@ class TestOfAUrl:
             for path in ("/page/servers/", "/page/"):
                 ann.page.goto(f"{hostile.url}{path}{quote(text[:500], safe='')}")
                 _is_dead(ann.page)
+
+    def test_a_stream_begins_wherever_it_says(self, ann: Visit) -> None:
+        for after in ("<b>", "-1", "1e9", "9" * 5_000, "\u0663", "2.5"):
+            heard = ann.page.evaluate(
+                """(after) => new Promise((done) => {
+                  const source = new EventSource("/page/calls/events?after=" + encodeURIComponent(after));
+                  const told = (event) => { source.close(); done(event.type); };
+                  source.onmessage = source.onerror = told;
+                })""",
+                after,
+            )
+            assert heard == "message", after
 
 
 class TestOfAnAuthor:
