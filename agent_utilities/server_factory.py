@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 ACCESS = Later("agent_utilities.features.access.feature:AccessControl", ("auth_tokens", "auth_issuer", "access"))
 AUDIT = Later("agent_utilities.features.audit.feature:Audit", ("audit_file",))
-PAGE = Later("agent_utilities.features.page.feature:Page", ("page",))
+PAGE = [
+    Later("agent_utilities.features.page.app:ContextApp", ("page_app",)),
+    Later("agent_utilities.features.page.feature:Page", ("page",)),
+]
 QUOTAS = Later("agent_utilities.features.quotas.feature:Quotas", ("quota",))
 
 _LOGINS = "agent_utilities.features.logins.feature:Logins"
@@ -73,7 +76,7 @@ def default_features(graph: ToolGraph | None = None) -> list[Feature | Later]:
 
     usage = Usage()
     query = Query(usage, graph)
-    return [ACCESS, AUDIT, QUOTAS, usage, ToolSearch(query), query, ContextReport(), PAGE]
+    return [ACCESS, AUDIT, QUOTAS, usage, ToolSearch(query), query, ContextReport(), *PAGE]
 
 
 def create_gateway(
@@ -154,7 +157,8 @@ def gateway_features(
         switched = [Capabilities(offer, upstreams, query)]
     quotas = replace(QUOTAS, more=(upstreams.quotas,), wanted=upstreams.quotas)
     logins = Later(_LOGINS, ("secret_key", "secret_key_file"), (upstreams,), wanted=upstreams.of_callers)
-    return [ACCESS, AUDIT, quotas, usage, upstreams, logins, *switched, ToolSearch(query), query, ContextReport(), PAGE]
+    last = [ToolSearch(query), query, ContextReport(), *PAGE]
+    return [ACCESS, AUDIT, quotas, usage, upstreams, logins, *switched, *last]
 
 
 def gateway_of(

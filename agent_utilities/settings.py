@@ -116,6 +116,8 @@ class Settings(BaseModel):
     """
     page: bool = True
     """Over HTTP: whether the page is there, at `/`, for who may read it."""
+    page_app: bool = False
+    """Whether clients that show MCP apps are listed `show_context`, a tool that draws what is in their prompt."""
     auth_tokens: str = ""
     """Over HTTP: the file of tokens that `agent-utilities token new` keeps; who has one of them gets in."""
     auth_issuer: str = ""

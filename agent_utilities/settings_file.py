@@ -37,7 +37,7 @@ _USAGE = ("off", "auto", "counts", "words")
 _REFUSED = {
     **dict.fromkeys(("allowed_hosts", "allowed_origins"), "who gets in"),
     **{name: "who gets in" for name in Settings.model_fields if name.startswith("auth_")},
-    "page": "who looks",
+    **dict.fromkeys(("page", "page_app"), "who looks"),
     "access": "who may what",
     **{name: "what is recorded" for name in Settings.model_fields if name.startswith("audit_")},
     "quota": "how much is called",

@@ -1,4 +1,4 @@
-"""Calls: the last ones, each with its words, what was listed, and where its time went."""
+"""Calls: the last ones, each with its words and where its time went; and the sessions that some were made in."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request as HttpRequest
 
 from agent_utilities.features.page.panel import Panel, Reader, Table
+from agent_utilities.features.tool_search.session import kept
+from agent_utilities.features.usage.feature import Usage
+from agent_utilities.features.usage.trail import NOT_USED
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
@@ -31,3 +34,27 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
 
 
 PANEL = Panel("calls", "Calls", look)
+
+
+_OF_SESSIONS = ("session", "whose", "active", "evicted", "capabilities", "turns", "called")
+
+
+async def look_at_sessions(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+    """Return the live sessions that began with a handshake: all to an operator, to others their own.
+
+    Each is known by a name drawn at random, which nobody can use for anything.
+    """
+    rows = []
+    for session, caller in host.sessions.live():
+        person = caller.person if caller is not None else ("", "")
+        if not reader.operates and (not all(person) or person != reader.caller.person):
+            continue
+        search, use = kept(session), session.get(Usage.name, NOT_USED)
+        capabilities = getattr(session.get("capabilities", None), "active", ())
+        whose = f"{person[1]} ({person[0]})" if person[1] else ""
+        active = list(search.active.names)
+        rows.append((session.id, whose, active, search.n_evicted, list(capabilities), use.n_turns, list(use.called)))
+    return {"rows": rows, "tables": {"sessions": Table(_OF_SESSIONS, rows)}}
+
+
+SESSIONS = Panel("sessions", "Sessions", look_at_sessions)

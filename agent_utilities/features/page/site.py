@@ -17,7 +17,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from agent_utilities.errors import AgentUtilitiesError
-from agent_utilities.features.page import calls, prompt, servers, sessions, surface, tool, usage, words
+from agent_utilities.features.page import calls, prompt, servers, surface, tool, usage, words
 from agent_utilities.features.page.door import STATIC, Door
 from agent_utilities.features.page.panel import Action, Panel, Reader
 from agent_utilities.features.page.render import FOLDER, as_csv, as_json, environment
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("agent_utilities.page")
 
-_MODULES = (surface, prompt, servers, calls, usage, words, sessions, tool)
+_PANELS = (*(each.PANEL for each in (surface, prompt, servers, calls, usage, words)), calls.SESSIONS, tool.PANEL)
 """In the order of the navigation."""
-PANELS: dict[str, Panel] = {each.PANEL.name: each.PANEL for each in _MODULES}
+PANELS: dict[str, Panel] = {each.name: each for each in _PANELS}
 
 
 def application(host: AgentServer, key: str, tail: Tail, start: Start) -> ASGIApp:
