@@ -157,7 +157,7 @@ def gateway_features(
         switched = [Capabilities(offer, upstreams, query)]
     quotas = replace(QUOTAS, more=(upstreams.quotas,), wanted=upstreams.quotas)
     logins = Later(_LOGINS, ("secret_key", "secret_key_file"), (upstreams,), wanted=upstreams.of_callers)
-    last = [ToolSearch(query), query, ContextReport(), *PAGE]
+    last: list[Feature | Later] = [ToolSearch(query), query, ContextReport(), *PAGE]
     return [ACCESS, AUDIT, quotas, usage, upstreams, logins, *switched, *last]
 
 
