@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from playwright.sync_api import Browser, Page, Response
+from playwright.sync_api import Browser, Page, Response, expect
 
 from tests.features.page.browser import launched
 from tests.features.page.serving import REQUESTS, Gateway
@@ -185,6 +185,18 @@ class TestTheKey:
         page.evaluate("(url) => { location.href = url; }", f"http://127.0.0.1:{stranger}/")
         page.wait_for_url(f"http://127.0.0.1:{stranger}/")
         assert page.evaluate("() => document.referrer") in ("", f"{gateway.url}/")
+
+    def test_lets_in_who_followed_the_link_from_elsewhere(
+        self, browser: Browser, gateway: Gateway, stranger: int
+    ) -> None:
+        context = browser.new_context()
+        page = context.new_page()
+        page.goto(f"http://{STRANGER}:{stranger}/")
+        page.evaluate("(link) => { location.href = link; }", gateway.link)
+        page.get_by_role("link", name="go on").click()  # no cookie of ours was sent by what came from a stranger
+        expect(page.locator("nav")).to_be_visible()
+        assert STRANGER not in page.evaluate("() => document.referrer")
+        context.close()
 
     def test_is_in_no_log(self, page: Page, gateway: Gateway) -> None:
         key = _key(gateway)
