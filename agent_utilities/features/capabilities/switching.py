@@ -161,14 +161,14 @@ class Switching:
         if request.session is not None:
             self._notify("name", before, adopted.active)
         words = request.words if request.is_about_tools and self.offer.routes else ""
-        before, active, route, cause = await self._routed(session, words, usable, fixed)
+        before, active, route, cause = await self._routed(request, session, words, usable, fixed)
         found = CallerCapabilities(active, fixed, usable, *difference(before, active), route, cause)
         if not request.is_dry:
             await self._have(request, before, active, "words")
         return found
 
     async def _routed(
-        self, session: Session, words: str, usable: frozenset[str], fixed: Sequence[str]
+        self, request: Request, session: Session, words: str, usable: frozenset[str], fixed: Sequence[str]
     ) -> tuple[Active, Active, Route | None, str]:
         """Return what was active before a session's words and is now, where they led, and why nothing came of it.
 
@@ -185,7 +185,8 @@ class Switching:
             started_s = time.perf_counter()
             route = await self.route(words, usable)
             seconds = time.perf_counter() - started_s
-            self.host.notify(WordsRouted(route.outcome, route.scores[:N_TOLD], seconds, route.cause))
+            if not request.is_dry:
+                self.host.notify(WordsRouted(route.outcome, route.scores[:N_TOLD], seconds, route.cause))
 
         def switched(kept: SessionCapabilities) -> SessionCapabilities:
             nonlocal before, cause

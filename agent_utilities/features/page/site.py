@@ -1,17 +1,25 @@
-"""The page's routes: each panel, its parts, its tables, and what an operator does there."""
+"""The page's routes: each panel as HTML, CSV and JSON, and what an operator does there."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import logging
 import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from cachetools import LRUCache
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request as HttpRequest
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Mount, Route, Router
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -19,15 +27,19 @@ from starlette.types import ASGIApp
 from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.features.page import calls, prompt, servers, surface, tool, usage, words
 from agent_utilities.features.page.door import STATIC, Door
-from agent_utilities.features.page.panel import Action, Panel, Reader
-from agent_utilities.features.page.render import FOLDER, as_csv, as_json, environment
+from agent_utilities.features.page.panel import Action, PageError, Panel, Reader, Table
 from agent_utilities.features.page.tail import N_KEPT, Seen, Tail
+from agent_utilities.upstream.configuration.config_text import shown
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
     from agent_utilities.upstream.http.account import Start
 
 logger = logging.getLogger("agent_utilities.page")
+
+FOLDER = Path(__file__).parent
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a cell begins with that is a formula to a spreadsheet."""
 
 _PANELS = (*(each.PANEL for each in (surface, prompt, servers, calls, usage, words)), calls.SESSIONS, tool.PANEL)
 """In the order of the navigation."""
@@ -58,7 +70,7 @@ class Site:
     door: Door
 
     def __init__(self, host: AgentServer, tail: Tail) -> None:
-        self._host, self._tail, self._templates = host, tail, environment()
+        self._host, self._tail, self._templates = host, tail, _environment()
         self._rows: LRUCache[tuple[int, str], str] = LRUCache(N_KEPT)
         """Rows of calls as they were written, by a call's number and where the application is mounted."""
 
@@ -88,9 +100,9 @@ class Site:
         try:
             values = await panel.look(self._host, request.state.reader, request)
             if query.get("format") == "json":
-                return as_json(values["tables"])
+                return _as_json(values["tables"])
             if query.get("format") == "csv":
-                return as_csv(values["tables"], query.get("table", next(iter(values["tables"]), "")))
+                return _as_csv(values["tables"], query.get("table", next(iter(values["tables"]), "")))
         except AgentUtilitiesError as error:
             return self._told(request, str(error), 400, panel)
         return self._html(request, f"{panel.name}.html", {**values, "panel": panel}, part=query.get("part", ""))
@@ -199,3 +211,65 @@ class Site:
 
     async def _nothing(self, scope: Any, receive: Any, send: Any) -> None:
         await self._told(HttpRequest(scope), "There is nothing here.", 404)(scope, receive, send)
+
+
+# -- how a panel is written -------------------------------------------------------------------------------------------
+
+
+def _visible(value: Any) -> Any:
+    """Return a text with its control characters, and those that turn the direction of writing, as escapes."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return (
+        value if value.isprintable() and value.isascii() else "\n".join(shown(line, None) for line in value.split("\n"))
+    )
+
+
+def _n(value: float | None, digits: int = 0) -> str:
+    return "" if value is None else f"{value:,.{digits}f}".replace("-0.000", "0.000")
+
+
+def _at(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _environment() -> Environment:
+    """Return what writes HTML: every text is escaped, and can neither hide nor act."""
+    made = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        finalize=_visible,
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
+    )
+    made.filters.update(n=_n, at=_at)
+    return made
+
+
+def _as_json(tables: Mapping[str, Table]) -> Response:
+    """Return all tables of a panel, each a list of objects."""
+    rows = {name: [dict(zip(table.columns, row, strict=True)) for row in table.rows] for name, table in tables.items()}
+    return JSONResponse(rows)
+
+
+def _as_csv(tables: Mapping[str, Table], name: str) -> Response:
+    """Return one table of a panel; no cell of it is a formula to a spreadsheet.
+
+    Raises:
+        PageError: there is no table of that name.
+    """
+    if name not in tables:
+        raise PageError(f"no table of that name: {name!r}; there are {', '.join(tables) or 'none'}")
+    written = io.StringIO()
+    rows = csv.writer(written)
+    for row in (tables[name].columns, *tables[name].rows):
+        rows.writerow([_cell(value) for value in row])
+    headers = {"content-disposition": f'attachment; filename="{name}.csv"'}
+    return Response(written.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    return json.dumps(value) if isinstance(value, list | tuple | dict) else value

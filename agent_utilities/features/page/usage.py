@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _MOST_DAYS = 365
 _COLUMNS = ("server", "tool", "calls", "failed", "p50_ms", "p95_ms")
+_IDLE = ("server", "tool", "lists", "tokens")
 
 
 async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
@@ -70,8 +71,7 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
         "tables": {
             "calls": Table(_COLUMNS, [_cells(row) for row in tools]),
             "never called": Table(
-                ("server", "tool", "lists", "tokens"),
-                [(row.server, row.name, uncalled[row.name].n_lists, row.tokens) for row in idle],
+                _IDLE, [(row.server, row.name, uncalled[row.name].n_lists, row.tokens) for row in idle]
             ),
         },
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ Edge = tuple[str, str, str, int]
 """Of which tool, which other one, how, and how often."""
 _N_RANKED, _N_DRAWN = 25, 8
 _ROW_HEIGHT = 34
+_RANK_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,10 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
     best = [each.name for each in values["ranked"][:_N_DRAWN]] or list(resolution.names[:_N_DRAWN])
     usage = host.feature(Usage)
     of = usage.subject() if usage is not None else ""
-    return {**values, **await _graph(orchestrator, host.name, query, best, servers, reader, of)}
+    return {
+        **values,
+        **await _graph(orchestrator, host.name, query, best, servers, reader, of, by_terms=ranker is None),
+    }
 
 
 async def _ranks(
@@ -130,7 +135,11 @@ async def _ranks(
     index = ranker.learned(of, ranker.index)
     parts: dict[str, Scores] = {}
     rank = partial(index.best.rank, query, permitted=index.permitted(scope), limit=_N_RANKED, parts=parts)
-    ranking: Ranking = await in_daemon_thread(rank)
+    try:
+        async with asyncio.timeout(_RANK_S):
+            ranking: Ranking = await in_daemon_thread(rank)
+    except TimeoutError:
+        return {"why_none": f"ranking took more than {_RANK_S:g} s"}
     resolution: Resolution = made.verdict.preferences.resolution
     prior = teaching.prior(of) if teaching is not None else None
     gains = gains_of(resolution, prior, scope.names()) if prior is not None and resolution.answered else {}
@@ -176,13 +185,15 @@ async def _graph(
     servers: Mapping[str, str],
     reader: Reader,
     scope: str,
+    *,
+    by_terms: bool,
 ) -> dict[str, Any]:
     """Return what the graph is asked for a query and brings, and the tools around the best ones, drawn."""
     recorded = _Recorded(orchestrator.graph)
     text = normalise(query)
 
     async def ask() -> list[Edge]:
-        await match(recorded, server, text)
+        await (match if by_terms else match_literally)(recorded, server, text)
         found = await match_literally(recorded, server, text, best, scope)
         return [(each.of, each.name, each.kind, each.n) for each in found.neighbours]
 

@@ -9,17 +9,22 @@ import pytest
 
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.features.capabilities.events import CapabilitiesSwitched, WordsRouted
 from agent_utilities.features.page.words import drawn
+from agent_utilities.mcp.events import Event
 from agent_utilities.ranking.arrays import Scores
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.open import open_hybrid
 from agent_utilities.ranking.past_requests import PastRequests
 from agent_utilities.resolution.resolver import has_minilm
+from agent_utilities.selection.model import NOTHING
 from tests.every import every
 from tests.features.access.team import Team
+from tests.features.capabilities.capable import gateway
 from tests.features.page.looking import logged_in, opened
 from tests.features.page.test_panels import READERS, without_key
-from tests.parts import query_of
+from tests.graph.wrapped import until
+from tests.parts import capabilities_of, query_of
 
 pytestmark = pytest.mark.anyio
 
@@ -70,7 +75,7 @@ def check(ranker: object, request_: str) -> None:
         ranking = each.rank(request_, parts=parts)
         assert (ranking.indexes, ranking.scores) == (plain.indexes, plain.scores)
         for i, score in enumerate(ranking.scores):
-            assert sum(values[i] for values in ranking.parts.values()) == pytest.approx(score, abs=1e-4)
+            assert sum(values[i] for values in ranking.parts.values()) == pytest.approx(score, abs=5e-6)
         assert plain.parts == {}
 
 
@@ -137,3 +142,24 @@ class TestDrawing:
             ("server", "git"), ("tool", "git_log"), ("tool", "git_blame"), ("other", "read_file"),
         ]  # fmt: skip
         assert [line[0] for line in made["lines"]] == ["provides", "provides", "followed_by"]
+
+
+class TestCapabilities:
+    @pytest.mark.outside
+    async def test_stand_against_their_gate_and_none_is_switched_on(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        served = gateway(tmp_path)
+        heard: list[Event] = []
+        notify = served.notify
+        async with opened(served) as web:
+            switching = capabilities_of(served).switching
+            await until(lambda: query_of(served).resolver.capability_router.is_ready, "triggers read")
+            monkeypatch.setattr(served, "notify", lambda event: (heard.append(event), notify(event)))
+            page = (await web.get("/page/words?q=what+time+is+it+in+Tokyo")).text
+            route = await switching.route("what time is it in Tokyo", switching.usable(NOTHING))
+            held = switching.holders.names()
+        name, score = route.scores[0]
+        assert (name, route.gate is not None) == ("clock", True)
+        assert f"clock {score:.3f}" in page
+        assert (held, [each for each in heard if isinstance(each, WordsRouted | CapabilitiesSwitched)]) == (set(), [])
