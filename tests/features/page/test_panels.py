@@ -184,8 +184,8 @@ class TestTwin:
 
 
 def without_key(page: str) -> str:
-    """Return a page without what is drawn at random for each."""
-    return re.sub(r'name="form_key" value="[^"]+"', "", page)
+    """Return a page without what differs each time: what is drawn at random, and how long an answer took."""
+    return re.sub(r'name="form_key" value="[^"]+"| in [\d.,]+ ms', "", page)
 
 
 async def call(web: httpx2.AsyncClient, name: str, arguments: dict[str, Any], **headers: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import os
 import re
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +14,15 @@ import httpx2
 import psutil
 import pytest
 
+from agent_utilities import create_gateway
 from agent_utilities.features.page.servers import difference
 from agent_utilities.upstream.operator.lock import Change, Key
 from tests.every import every
-from tests.features.page.looking import ORIGIN, key_of
+from tests.features.access.team import Team
+from tests.features.page.looking import ORIGIN, key_of, logged_in
+from tests.features.page.test_panels import without_key
 from tests.mcp.in_process import listed, web_of
-from tests.mcp.test_gateway_lock import Served
+from tests.mcp.test_gateway_lock import ROOT, Served
 from tests.parts import upstreams_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
@@ -117,6 +122,53 @@ class TestLock:
         status, told = await pressed(rug.web, "accept", key="rug/tools/show", sha256=sha)
         assert (status, "look again" in told) == (400, True)
         assert "rug_show" not in await listed(rug.web, "/mcp")
+
+
+RULES = """
+[auth]
+tokens = "{tokens}"
+
+[profiles.no_rug]
+disabled_tools = ["rug"]
+
+[[access]]
+who = {{ subject = "bob" }}
+profile = "no_rug"
+may = ["page.read"]
+"""
+
+
+class TestTwin:
+    """For a reader to whom all of a server is denied the page is that of a gateway without it."""
+
+    PANELS = (
+        "/",
+        "/page/prompt",
+        "/page/servers",
+        "/page/calls",
+        "/page/usage",
+        "/page/words?q=show",
+        "/page/sessions",
+    )
+
+    async def test_is_equal_to_the_byte(self, tmp_path_factory: pytest.TempPathFactory) -> None:
+        told: list[list[str]] = []
+        for names in (("plain", "rug"), ("plain",)):
+            folder = tmp_path_factory.mktemp("gateway")
+            team = Team(folder, RULES)
+            token = team.token("bob")["authorization"].split()[1]
+            command = {"command": sys.executable, "args": ["-m", "tests.upstream.plain_server"], "cwd": str(ROOT)}
+            environ = {"MCP_CONFIG_FILE": str(team.settings), "MCP_GRAPH": "off", "MCP_GATEWAY_FOLDER": str(folder)}
+            config = {"mcpServers": dict.fromkeys(names, command)}
+            gateway = create_gateway(config, environ={**os.environ, **environ, "MCP_USAGE": "off"})
+            async with logged_in(gateway, token) as web:
+                for upstream in upstreams_of(gateway).upstreams:
+                    await upstream.renewed()
+                    await upstream.end()
+                told.append([without_key((await web.get(panel)).text) for panel in self.PANELS])
+        assert told[0] == told[1]
+        assert "plain" in told[0][2]
+        assert "rug" not in "".join(told[0])
 
 
 class TestDifference:
