@@ -200,7 +200,7 @@ class LexicalView:
             told = {name: tuple(part[best].tolist()) for name, part in parts.items()}
             told["name"] = tuple((lifted - scores)[best].tolist())
             # That how well a request is answered stands first moves all scores alike.
-            told["all alike"] = tuple((ranked_scores - lifted[best]).tolist())
+            told["answered at all"] = tuple((ranked_scores - lifted[best]).tolist())
         abstained = not len(best) or (not named and float(ranked_scores[0]) < cut)
         return Ranking(
             indexes=tuple((best if self.places is None else self.places[best]).tolist()),

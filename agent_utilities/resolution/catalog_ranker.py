@@ -29,7 +29,7 @@ logger = logging.getLogger("agent_utilities.ranking")
 
 RETRY_S = 60.0
 _N_THREADS = 2
-_N_RANKED = 100
+N_RANKED = 100
 _N_SCOPES = 8
 """Whose places are remembered: going through a catalog for them takes longer than to rank it."""
 _T = TypeVar("_T")
@@ -292,7 +292,7 @@ class CatalogRanker:
         if self.index is None:
             return None
         index = self.learned(question.trail.scope, self.index)
-        permitted, limit = index.permitted(question.scope), _N_RANKED + (question.limit or 0)
+        permitted, limit = index.permitted(question.scope), N_RANKED + (question.limit or 0)
         by_words = partial(index.lexical.rank, question.query, permitted=permitted, limit=limit)
         by_vectors = partial(index.best.rank, question.query, permitted=permitted, limit=limit)
         try:

@@ -17,10 +17,11 @@ from agent_utilities.features.query.feature import Query
 from agent_utilities.features.usage.feature import Usage
 from agent_utilities.graph.base import GraphError, Reads
 from agent_utilities.graph.matching import match, match_literally, normalise
-from agent_utilities.ranking.base import Ranking
+from agent_utilities.ranking.base import BY_WORDS, Ranking
 from agent_utilities.resolution.answer import status_text
+from agent_utilities.resolution.catalog_ranker import N_RANKED
 from agent_utilities.resolution.prior import gains_of
-from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.runtime.waiting import in_daemon_thread, in_turns
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
 
 Edge = tuple[str, str, str, int]
 """Of which tool, which other one, how, and how often."""
-_N_RANKED, _N_DRAWN = 25, 8
+_N_ROWS, _N_DRAWN, _N_NAMES = 25, 8, 50
 _ROW_HEIGHT = 34
 _RANK_S = 5.0
+_EDGES = ("of", "tool", "edge", "times")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +61,12 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A statement that the graph was asked by, and the names of tools that it brought."""
+    """A statement that the graph was asked by, the first names of tools that it brought, and how many it did."""
 
     statement: str
     parameters: str
     names: tuple[str, ...]
+    n: int
 
 
 class _Recorded:
@@ -119,10 +122,9 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
     best = [each.name for each in values["ranked"][:_N_DRAWN]] or list(resolution.names[:_N_DRAWN])
     usage = host.feature(Usage)
     of = usage.subject() if usage is not None else ""
-    return {
-        **values,
-        **await _graph(orchestrator, host.name, query, best, servers, reader, of, by_terms=ranker is None),
-    }
+    around = await _graph(orchestrator, host.name, query, best, servers, reader, of, by_terms=ranker is None)
+    values["tables"] |= {"edges": Table(_EDGES, around.get("edges", []))}
+    return {**values, **around}
 
 
 async def _ranks(
@@ -134,13 +136,15 @@ async def _ranks(
     of = usage.subject() if usage is not None else ""
     index = ranker.learned(of, ranker.index)
     parts: dict[str, Scores] = {}
-    rank = partial(index.best.rank, query, permitted=index.permitted(scope), limit=_N_RANKED, parts=parts)
+    resolution: Resolution = made.verdict.preferences.resolution
+    by = index.lexical if BY_WORDS in resolution.cause else index.best  # what answered: vectors may have come too late
+    limit = N_RANKED + (made.verdict.preferences.most_shown or 0)
+    rank = partial(by.rank, query, permitted=index.permitted(scope), limit=limit, parts=parts)
     try:
         async with asyncio.timeout(_RANK_S):
             ranking: Ranking = await in_daemon_thread(rank)
     except TimeoutError:
         return {"why_none": f"ranking took more than {_RANK_S:g} s"}
-    resolution: Resolution = made.verdict.preferences.resolution
     prior = teaching.prior(of) if teaching is not None else None
     gains = gains_of(resolution, prior, scope.names()) if prior is not None and resolution.answered else {}
     places = {name: place for place, name in enumerate(resolution.names, 1)}
@@ -157,6 +161,7 @@ async def _ranks(
             places.get(name, 0),
         )
         for i, name in enumerate(names)
+        if i < _N_ROWS or name in places
     ]
     shown = [part for part, values in ranking.parts.items() if any(round(value, 4) for value in values)]
     columns = ("name", "server", "score", *shown, "usage", "words", "claimed", "shown")
@@ -195,7 +200,7 @@ async def _graph(
     async def ask() -> list[Edge]:
         await (match if by_terms else match_literally)(recorded, server, text)
         found = await match_literally(recorded, server, text, best, scope)
-        return [(each.of, each.name, each.kind, each.n) for each in found.neighbours]
+        return [(each.of, each.name, each.kind, each.n) async for each in in_turns(found.neighbours)]
 
     edges = await orchestrator.keeper.ask(ask)
     if isinstance(edges, GraphError):
@@ -203,7 +208,7 @@ async def _graph(
     known = [edge for edge in edges if edge[0] in servers and edge[1] in servers]
     told = _once(sorted(known, key=lambda edge: (-edge[3], edge)))
     ran = [
-        Ran(statement.strip(), _written(parameters), _names(rows, servers, reader))
+        Ran(statement.strip(), _written(parameters), (names := _names(rows, servers, reader))[:_N_NAMES], len(names))
         for statement, parameters, rows in (recorded.ran if reader.operates else recorded.ran[:1])
     ]
     return {"ran": ran, "edges": told, "drawing": drawn(best, told, servers)}
