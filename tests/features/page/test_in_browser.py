@@ -120,6 +120,14 @@ class TestSurface:
         expect(page.locator(".told")).to_contain_text("<b>hello</b> there")
 
 
+def reload_until(page: Page, text: str) -> None:
+    """Load a page anew until it has a text."""
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while text not in page.locator("main").inner_text() and time.monotonic() < deadline:
+        page.reload()
+    expect(page.locator("main")).to_contain_text(text)
+
+
 def press(page: Page, url: str, name: str) -> str:
     """Press a button on Servers by the keyboard, say yes, and return what was told."""
     page.goto(f"{url}/page/servers")
@@ -205,6 +213,26 @@ class TestCalls:
         assert page.locator("tbody tr").count() == n_before
         page.evaluate(f"() => {{ window.is_hidden = false; {turn}; }}")
         expect(page.locator("tbody tr")).to_have_count(n_before + 1)
+
+
+class TestWords:
+    def test_what_is_asked_is_ranked(self, visit: Visiting, gateway: Gateway) -> None:
+        page = visit(gateway.link).page
+        page.get_by_role("link", name="Words").click()
+        page.get_by_label("what a user asks").fill("create an invoice")
+        page.get_by_label("what a user asks").press("Enter")
+        reload_until(page, "Around the best")  # once the graph is filled
+        expect(page.locator("tbody tr").first).to_contain_text("office_create_invoice")
+        listed = gateway.listed({"x-mcp-query": "create an invoice"}, "?tool_search=off")
+        assert listed[0] in page.locator("tbody").first.inner_text()
+
+
+class TestUsage:
+    def test_what_was_called_is_counted(self, visit: Visiting, gateway: Gateway) -> None:
+        gateway.call("office_list_tickets")
+        page = visit(gateway.link).page
+        page.goto(f"{gateway.url}/page/usage")
+        reload_until(page, "office_list_tickets")  # calls are logged in the background
 
 
 class TestWithoutScripts:
