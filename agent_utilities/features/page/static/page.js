@@ -26,7 +26,7 @@ for (const form of document.querySelectorAll("form[data-live]")) {
   };
   form.addEventListener("input", () => {
     clearTimeout(timer);
-    timer = setTimeout(show, 40);
+    timer = setTimeout(show); // letters that come in one go are asked for once
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
