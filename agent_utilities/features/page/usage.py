@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request as HttpRequest
 
 from agent_utilities.features.page.panel import PageError, Panel, Reader, Table
-from agent_utilities.features.page.surface import asked, rows_of
+from agent_utilities.features.page.surface import Row, asked, rows_of
 from agent_utilities.features.usage.feature import Usage
 from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.selection.model import Channel, NameSet, fold
 from agent_utilities.usage.model import DAY_MS
 from agent_utilities.usage.report import CallRow, read_days, read_report
 
@@ -50,7 +53,7 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
     idle = sorted(
         (row for row in known if row.verdict == "visible" and row.name in uncalled), key=lambda row: -row.tokens
     )
-    names = [row.name for row in idle]
+    names = _deniable(idle, known)
     first = now_ms // DAY_MS - days + 1
     return {
         "mode": feature.mode,
@@ -64,8 +67,8 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
         "servers": report.servers if reader.operates else [],
         "idle": [(row, uncalled[row.name].n_lists) for row in idle],
         "idle_tokens": sum(row.tokens for row in idle),
-        "in_file": f"disabled_tools = {json.dumps(names, ensure_ascii=False)}",
-        "in_environ": f"MCP_DISABLED_TOOLS={','.join(names)}",
+        "n_ended": len(names),
+        "ends": _ends(host, names) if reader.operates and names else (),
         "searches": (report.n_searches, report.n_empty_searches) if reader.operates else None,
         "empty_searches": report.empty_searches if reader.operates else [],
         "tables": {
@@ -75,6 +78,29 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
             ),
         },
     }
+
+
+def _deniable(idle: Sequence[Row], known: Sequence[Row]) -> list[str]:
+    """Return the names of tools that a setting can deny with nothing else: no pattern, and no other's name or tag."""
+    used = Counter(fold(text) for row in known for text in {row.name, row.server, *row.tags})
+    used.update(("all", "none"))
+    names = [row.name for row in idle if used[fold(row.name)] == 1]
+    return [name for name in names if name.isprintable() and name == name.strip() and not {",", "*"} & set(name)]
+
+
+def _ends(host: AgentServer, names: Sequence[str]) -> tuple[str, str]:
+    """Return the lines of a settings file and of a shell that deny tools, and what is denied there already.
+
+    A line takes the place of the one that is there: without what that denies, it would permit it again.
+    """
+
+    def with_denied(channel: Channel) -> list[str]:
+        given = host.surface.operator.selection.get("deny_tools", channel)
+        denied = given.value.spelled() if given is not None and isinstance(given.value, NameSet) else ()
+        return [*(name for name in denied if name != "none"), *names]
+
+    in_file = json.dumps(with_denied("file"), ensure_ascii=False)
+    return f"disabled_tools = {in_file}", f"MCP_DISABLED_TOOLS={shlex.quote(','.join(with_denied('env')))}"
 
 
 def _cells(row: CallRow) -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import shlex
 import time
 from pathlib import Path
 
@@ -17,17 +18,19 @@ from tests.features.access.team import Team
 from tests.features.page.looking import logged_in, opened
 from tests.features.page.test_door import notes
 from tests.features.page.test_panels import READERS, without_key
+from tests.mcp.in_process import listed
 
 pytestmark = pytest.mark.anyio
 NOW_MS = int(time.time() * 1000)
+ENDS = re.compile(r'<pre id="end-\d"[^>]*>(.*?)</pre>', re.S)
 
 
 def logged(path: Path, server: str, *tools: str) -> None:
     """Write a log: of the tools the first was called, all were listed, and two searches found nothing."""
     store = UsageStore(path, UsageBounds(30, 1000))
     calls = [Call(NOW_MS - day * DAY_MS, server, tools[0], ok=day > 0, ms=10.0 + day) for day in range(3)]
-    listed = [Listed(NOW_MS, server, tool, "", 7, 40) for tool in tools]
-    store.write([*calls, *listed, Search(NOW_MS, server, 0, request="the moon"), Search(NOW_MS, server, 3)])
+    lists = [Listed(NOW_MS, server, tool, "", 7, 40) for tool in tools]
+    store.write([*calls, *lists, Search(NOW_MS, server, 0, request="the moon"), Search(NOW_MS, server, 3)])
     store.close()
 
 
@@ -52,6 +55,32 @@ class TestUsage:
         assert "MCP_DISABLED_TOOLS=write_note" in page
         assert "2 searches, 1 found nothing" in page
         assert "the moon" in page
+
+    @every("name", ["*", "read_*", "a,b", "Secret", "secrets", "all"])
+    async def test_ends_no_more_than_what_nobody_called(self, tmp_path: Path, name: str) -> None:
+        path = tmp_path / "usage.db"
+        logged(path, "notes", "read_note", "write; note", name)
+        logged(path, "notes", "kept")
+        environ = {"MCP_USAGE": "words", "MCP_USAGE_FILE": str(path)}
+        file = tmp_path / "settings.toml"
+
+        async def lists(**more: str) -> tuple[list[str], list[str]]:
+            server = notes(**environ, **more)
+            for each, tags in ((name, set()), ("write; note", set()), ("secret", {"secrets"}), ("kept", {"secrets"})):
+                server.tool(name=each, tags=tags)(lambda: "done")
+            async with opened(server) as web:
+                page = (await web.get("/page/usage")).text
+                return sorted(await listed(web, "/mcp")), [html.unescape(text) for text in ENDS.findall(page)]
+
+        before, (_, in_environ) = await lists(MCP_DISABLED_TOOLS="secret")
+        ((variable, value),) = (line.split("=", 1) for line in shlex.split(in_environ))
+        by_environ, _ = await lists(**{variable: value})
+        file.write_text('disabled_tools = "secret"')
+        _, (in_file, _) = await lists(MCP_CONFIG_FILE=str(file))
+        file.write_text(in_file)
+        by_file, _ = await lists(MCP_CONFIG_FILE=str(file))
+        assert by_environ == by_file == [each for each in before if each != "write; note"]
+        assert "write; note" in before
 
     async def test_that_is_off_says_what_turns_it_on(self) -> None:
         async with opened(notes(MCP_USAGE="off")) as web:
