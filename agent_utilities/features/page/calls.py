@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request as HttpRequest
 
 from agent_utilities.features.page.panel import Panel, Reader, Table
+from agent_utilities.features.page.surface import asked, rows_of
 from agent_utilities.features.tool_search.session import kept
 from agent_utilities.features.usage.feature import Usage
 from agent_utilities.features.usage.trail import NOT_USED
@@ -42,9 +44,15 @@ _OF_SESSIONS = ("session", "whose", "active", "evicted", "capabilities", "turns"
 async def look_at_sessions(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
     """Return the live sessions that began with a handshake: all to an operator, to others their own.
 
+    Of their tools others see those that are permitted to them by now, whatever was when a session had them.
     Each is known by a name drawn at random, which nobody can use for anything.
     """
-    rows = []
+    rows, known = [], await rows_of(host, reader, await asked(host, reader, request))
+    permitted = {row.name for row in known if row.verdict != "denied"}
+
+    def may_know(names: Iterable[str]) -> list[str]:
+        return [name for name in names if reader.operates or name in permitted]
+
     for session, caller in host.sessions.live():
         person = caller.person if caller is not None else ("", "")
         if not reader.operates and (not all(person) or person != reader.caller.person):
@@ -52,8 +60,8 @@ async def look_at_sessions(host: AgentServer, reader: Reader, request: HttpReque
         search, use = kept(session), session.get(Usage.name, NOT_USED)
         capabilities = getattr(session.get("capabilities", None), "active", ())
         whose = f"{person[1]} ({person[0]})" if person[1] else ""
-        active = list(search.active.names)
-        rows.append((session.id, whose, active, search.n_evicted, list(capabilities), use.n_turns, list(use.called)))
+        active, called = may_know(search.active.names), may_know(use.called)
+        rows.append((session.id, whose, active, search.n_evicted, list(capabilities), use.n_turns, called))
     return {"rows": rows, "tables": {"sessions": Table(_OF_SESSIONS, rows)}}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 import shlex
@@ -11,6 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from agent_utilities.mcp.events import PolicyChanged
 from agent_utilities.usage.model import DAY_MS, Call, Listed, Search, UsageBounds
 from agent_utilities.usage.store import UsageStore
 from tests.every import every
@@ -123,6 +125,24 @@ class TestSessions:
         assert of_bob == []
         assert [(row["whose"], row["active"]) for row in of_ann] == [("ann (local)", ["git_log"])]
         assert re.fullmatch(r"[0-9a-f]{16}", of_ann[0]["session"])
+
+    async def test_tell_of_their_own_what_is_permitted_by_now(self, tmp_path: Path) -> None:
+        team = Team(tmp_path, READERS)
+        ann, bob = team.token("ann"), team.token("bob")
+        server = team.server({"MCP_TOOL_SEARCH": "on", "MCP_USAGE": "counts", "MCP_USAGE_FILE": str(tmp_path / "u.db")})
+        is_taken = asyncio.Event()
+        server.features.observe(lambda _: is_taken.set(), PolicyChanged)
+        told = []
+        async with logged_in(server, bob["authorization"].split()[1]) as web:
+            await called_in_a_session(web, "git_status", bob)
+            told.append((await web.get("/page/sessions?format=json")).json()["sessions"])
+            team.write(READERS.replace('["git_push"]', '["git_push", "git_status"]'))
+            await asyncio.wait_for(is_taken.wait(), 30)
+            for who in (bob, ann):
+                told.append((await web.get("/page/sessions?format=json", headers=who)).json()["sessions"])
+        seen = [[(row["whose"], row["active"], row["called"]) for row in rows] for rows in told]
+        whole = [("bob (local)", ["git_status"], ["git_status"])]
+        assert seen == [whole, [("bob (local)", [], [])], whole]
 
 
 async def called_in_a_session(web: httpx2.AsyncClient, tool: str, headers: dict[str, str]) -> None:
