@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter as Counted
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from agent_utilities.mcp.events import Decided, Event, RequestServed
 from agent_utilities.mcp.request import ToolsListed
+from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.selection.model import ANSWERED
 from agent_utilities.visibility.decision import Decision
 
@@ -29,41 +31,54 @@ _COUNTS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 _SECONDS = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1)
 
 
-_N_LISTS = 1_000
-"""The most lists, each another, that are counted between two readings."""
+_N_LISTS = 256
+"""The most lists, each another, that wait to be weighed; of more in that time tokens are not counted."""
+_WEIGH_S = 1.0
+"""Seconds after a list in which it is weighed, with others: a list itself pays for no more than to be noted."""
 
 
 class _Lists(Collector):
-    """What all lists took in prompts, and would have taken with every permitted tool in them, by server.
-
-    Tokens are counted when somebody reads them: a list costs no more than to count it.
-    """
+    """What all lists took in prompts, and would have taken with every permitted tool in them, by server."""
 
     def __init__(self, server: AgentServer) -> None:
-        self._server, self.counted = server, Counted[Decision]()
+        self._server, self._waiting, self._is_weighing = server, Counted[Decision](), False
         self._totals: dict[str, Counted[str]] = {"listed": Counted(), "unlisted": Counted()}
         meter = get_meter("agent_utilities")
         for kind in self._totals:
             meter.create_observable_counter(f"mcp.{kind}_tokens", [partial(self._observed, kind)], "{token}")
 
-    def _counted(self) -> Mapping[str, Mapping[str, int]]:
-        lists, self.counted = self.counted, Counted()
-        for decision, n in lists.items():
+    def note(self, decision: Decision) -> None:
+        """Have a list weighed soon, in turns with the event loop (law L7)."""
+        if decision in self._waiting or len(self._waiting) < _N_LISTS:
+            self._waiting[decision] += 1
+        if not self._is_weighing:
+            self._is_weighing = self._server.start(self._weigh_soon())
+
+    async def _weigh_soon(self) -> None:
+        try:
+            await asyncio.sleep(_WEIGH_S)
+            await self.weigh()
+        finally:
+            self._is_weighing = False
+
+    async def weigh(self) -> None:
+        """Add up what waits."""
+        waiting, self._waiting = self._waiting, Counted()
+        for decision, n in waiting.items():
             visible = decision.visible_places
-            for i in decision.permitted:
+            async for i in in_turns(decision.permitted):
                 facts = self._server.known_tools.of(decision.catalog, i)
                 name = facts.server or self._server.name
                 self._totals["listed"][name] += n * facts.tokens * (i in visible)
                 self._totals["unlisted"][name] += n * facts.tokens
-        return self._totals
 
     def _observed(self, kind: str, _: object) -> Iterable[Observation]:
-        return [Observation(n, {"server": name}) for name, n in self._counted()[kind].items()]
+        return [Observation(n, {"server": name}) for name, n in list(self._totals[kind].items())]
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         """Yield the two counters."""
         texts = {"listed": "Tokens of all tools listed.", "unlisted": "Tokens had every list held all permitted tools."}
-        for kind, by_server in self._counted().items():
+        for kind, by_server in self._totals.items():
             family = CounterMetricFamily(f"mcp_{kind}_tokens", texts[kind], labels=["server"])
             for name, n in by_server.items():
                 family.add_metric([name], n)
@@ -111,6 +126,8 @@ class Metrics:
         unfit.labels("deny").set_function(partial(server.operator_bounds.n_unfit, denies=True))
         unfit.labels("allow").set_function(partial(server.operator_bounds.n_unfit, denies=False))
         self._lists = _Lists(server)
+        self.weigh = self._lists.weigh
+        """Adds up the tokens of lists that wait to be."""
         self._registry.register(self._lists)
         for each in server.features:
             each.register_metrics(self._registry)
@@ -127,8 +144,7 @@ class Metrics:
 
     def _listed_tools(self, decision: Decision) -> None:
         n_permitted = len(decision.permitted)
-        if decision in (counted := self._lists.counted) or len(counted) < _N_LISTS:
-            counted[decision] += 1
+        self._lists.note(decision)
         self._listed["permitted"].observe(n_permitted)
         self._listed["visible"].observe(len(decision.visible))
         self._listed["denied"].observe(len(decision.catalog) - n_permitted)

@@ -8,6 +8,7 @@ in an allow-list of tools, which it does not permit (law L3), is refused as such
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from collections.abc import Iterator, Sequence
@@ -57,6 +58,8 @@ class OperatorBounds:
         self._unfit: tuple[UnfitName, ...] = ()
         self._seen: set[str] = set()
         self._is_announced = False
+        self.said = asyncio.Event()
+        """Set once it was said what holds, so that the server serves."""
         self._size_at_start: str | None = None
 
     async def announce(self, *, on_stderr: bool, log_level: str | None = None) -> None:
@@ -87,6 +90,7 @@ class OperatorBounds:
             large = await self._size_warning(verdict, decision, listed)
         except Exception:
             logger.exception("a listing failed: what the operator's bounds come to is not known")
+            self.said.set()
             return
         self._size_at_start = open_warning(defers=decision.defers) if large else None
         if is_complete:
@@ -99,6 +103,7 @@ class OperatorBounds:
             _say(logging.INFO, what_holds, on_stderr=on_stderr)
         if large and least <= logging.WARNING:
             _say(logging.WARNING, f"{self._server.name}: {large}", on_stderr=on_stderr)
+        self.said.set()
 
     async def _size_warning(self, verdict: Verdict, decision: Decision, tools: Sequence[Tool]) -> str | None:
         """Return the warning of what is listed to a caller who asks for nothing; None where that is little."""

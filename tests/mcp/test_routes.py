@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx2
 import pytest
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
@@ -151,6 +153,21 @@ class TestMetrics:
             text = (await web.get("/metrics")).text
         assert "made/up" not in text
         assert "mcp_decision_seconds_bucket" in text
+
+    async def test_tell_the_tokens_of_lists_and_of_all_that_they_might_have_had(self):
+        server = log_server(environ={"MCP_DISABLED_TOOLS": "delete_log"})
+        app = server.http_app(host_origin_protection=False)
+        async with (
+            app.router.lifespan_context(app),
+            httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as web,
+        ):
+            tools = {tool["name"]: tool["tokens"] for tool in (await web.get("/tools")).json()["tools"]}
+            await web.get("/tools?tool_search=on&pin=tail_log")
+            await server._metrics().weigh()
+            text = (await web.get("/metrics")).text
+        told = dict(re.findall(r'^mcp_(\w+)_tokens_total{server="logs"} (\d+)', text, re.MULTILINE))
+        every = sum(tools.values())
+        assert told == {"listed": str(every + tools["tail_log"]), "unlisted": str(2 * every)}
 
     async def test_without_auth_denied_tools_are_counted_for_nobody(self):
         _, metrics = await get(log_server(environ={"MCP_DISABLED_TAGS": "write"}), "/tools", "/metrics")

@@ -56,7 +56,9 @@ class Page(Feature):
         """
         address = self.host.address
         if address is not None:
-            where = f"http://{f'[{address}]' if ':' in address else address}:{self.host.port}/"
+            await self.host.operator_bounds.said.wait()  # else nothing may be served
+            host = f"[{address}]" if ":" in address else address
+            where = f"http://{host}:{self.host.port}/" if self.host.port else "/"
             if self.host.auth is not None:
                 print(f"page: {where} for whom a rule of access gives the right page.read", file=sys.stderr)
             elif is_loopback(address):

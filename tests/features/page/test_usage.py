@@ -52,7 +52,7 @@ class TestUsage:
         assert tables["never called"] == [
             {"server": "notes", "tool": "write_note", "lists": 7, "tokens": row["tokens"]}
         ]
-        assert f'You pay <span class="big">{row["tokens"]}</span> tokens a turn for 1 tools' in page
+        assert f'You pay <span class="big">{row["tokens"]}</span> tokens a turn for 1 tool ' in page
         assert 'disabled_tools = ["write_note"]' in page
         assert "MCP_DISABLED_TOOLS=write_note" in page
         assert "2 searches, 1 found nothing" in page
