@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import httpx2
 import pytest
@@ -168,6 +170,31 @@ class TestMetrics:
         told = dict(re.findall(r'^mcp_(\w+)_tokens_total{server="logs"} (\d+)', text, re.MULTILINE))
         every = sum(tools.values())
         assert told == {"listed": str(every + tools["tail_log"]), "unlisted": str(2 * every)}
+
+    def test_tell_opentelemetry_the_same_tokens(self):
+        code = """if True:
+            import asyncio, httpx2
+            from opentelemetry import metrics
+            from opentelemetry.sdk.metrics import MeterProvider
+            from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+            reader = InMemoryMetricReader()
+            metrics.set_meter_provider(MeterProvider([reader]))
+            from tests.mcp.servers import log_server
+            async def main():
+                server = log_server()
+                app = server.http_app(host_origin_protection=False)
+                web = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1")
+                async with app.router.lifespan_context(app), web:
+                    tools = (await web.get("/tools")).json()["tools"]
+                    await server._metrics().weigh()
+                return sum(tool["tokens"] for tool in tools)
+            every = asyncio.run(main())
+            scopes = reader.get_metrics_data().resource_metrics[0].scope_metrics
+            told = {m.name: m.data.data_points[0].value for s in scopes for m in s.metrics if "_tokens" in m.name}
+            print(told == {"mcp.listed_tokens": every, "mcp.unlisted_tokens": every}, every > 0)
+        """
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.stdout.split() == ["True", "True"], done.stderr
 
     async def test_without_auth_denied_tools_are_counted_for_nobody(self):
         _, metrics = await get(log_server(environ={"MCP_DISABLED_TAGS": "write"}), "/tools", "/metrics")
