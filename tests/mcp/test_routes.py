@@ -171,6 +171,7 @@ class TestMetrics:
         every = sum(tools.values())
         assert told == {"listed": str(every + tools["tail_log"]), "unlisted": str(2 * every)}
 
+    @pytest.mark.outside
     def test_tell_opentelemetry_the_same_tokens(self):
         code = """if True:
             import asyncio, httpx2

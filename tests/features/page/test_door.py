@@ -202,6 +202,7 @@ class TestOff:
         async with web_of(server) as web:
             assert [(await web.get(path)).status_code for path in ("/", "/page/static/page.css")] == [404, 404]
 
+    @pytest.mark.outside
     def test_nothing_of_it_is_imported_nor_before_somebody_looks(self) -> None:
         code = """if True:
             import sys
