@@ -6,11 +6,12 @@ import asyncio
 import json
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
-from itertools import chain
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.supervision.upstream import Upstream
 
 _N_LINES = 20
-_N_WORDS = 4_000
+_N_STEPS = 10_000_000
+"""About how many steps comparing words may take for one look: half a second. Texts beyond are shown whole."""
 _LOGIN_S = 300.0
 _COLUMNS = (
     "name", "state", "cause", "tools", "since_s", "starts", "failures", "calls", "failed_calls", "latency_ms", "memory",
     "cpu_s",
 )  # fmt: skip
-_WORDS = re.compile(r"\s+|[^\s]+")
+_WORDS = re.compile(r"\S+\s*|\s+")
 Span = tuple[str, str]
 """`same`, `added` or `removed`, and a text."""
 
@@ -82,15 +84,23 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
         n_tools = feature.provider.upstreams_of(bounds)
         every = list(feature.upstreams)
         weights = await in_daemon_thread(partial(_weights, [each.pids for each in every]))
+        changes = [feature.changes(each) for each in every]
+        compared = iter(await in_daemon_thread(partial(differences, list(chain(*changes)))))
         shown = [
-            _shown(feature, each, n_tools.get(each.config.name, 0), weight)
-            for each, weight in zip(every, weights, strict=True)
+            _shown(feature, each, n_tools.get(each.config.name, 0), weight, [(one, next(compared)) for one in changed])
+            for each, weight, changed in zip(every, weights, changes, strict=True)
         ]
     rows = [[getattr(each, column) for column in _COLUMNS] for each in shown]
     return {"servers": shown, "tables": {"servers": Table(_COLUMNS, rows)}}
 
 
-def _shown(feature: Upstreams, upstream: Upstream, n_tools: int, weight: tuple[int, float] | None) -> Shown:
+def _shown(
+    feature: Upstreams,
+    upstream: Upstream,
+    n_tools: int,
+    weight: tuple[int, float] | None,
+    changes: Iterable[tuple[Change, Mapping[str, Sequence[Span]]]],
+) -> Shown:
     config, state, counts = upstream.config, upstream.state, upstream.counts
     memory, cpu_s = weight or (None, None)
     return Shown(
@@ -111,7 +121,7 @@ def _shown(feature: Upstreams, upstream: Upstream, n_tools: int, weight: tuple[i
         config.name in feature.turned_off,
         config.transport != "stdio" and config.credentials == "gateway" and state.cause == "refused",
         tuple(upstream.opener.stderr.last_lines(_N_LINES)),
-        tuple((str(each.key), each.what, _sha256(each), difference(each)) for each in feature.changes(upstream)),
+        tuple((str(each.key), each.what, _sha256(each), difference) for each, difference in changes),
     )
 
 
@@ -150,25 +160,44 @@ def _sha256(change: Change) -> str:
     return sha256_of(change.after) if change.after is not None else ""
 
 
-def difference(change: Change) -> dict[str, list[Span]]:
-    """Return what of a definition differs from what was accepted, word by word, by field."""
-    before, after = change.before or {}, change.after or {}
-    fields = dict.fromkeys(chain(before, after))
-    return {name: _spans(before.get(name), after.get(name)) for name in fields if before.get(name) != after.get(name)}
+def differences(changes: Iterable[Change]) -> list[dict[str, list[Span]]]:
+    """Return what of each definition differs from what was accepted, word by word, by field.
+
+    A server writes these texts, and comparing some takes the cube of their lengths: so many are compared as there are
+    steps for, and the others are told as removed and added.
+    """
+    left, told = _N_STEPS, []
+    for change in changes:
+        before, after, fields = change.before or {}, change.after or {}, {}
+        for name in dict.fromkeys(chain(before, after)):
+            if before.get(name) != after.get(name):
+                fields[name], n_steps = _spans(before.get(name), after.get(name), left)
+                left -= n_steps
+        told.append(fields)
+    return told
 
 
-def _spans(before: Any, after: Any) -> list[Span]:
+def _spans(before: Any, after: Any, most: int) -> tuple[list[Span], int]:
+    """Return how one text becomes another, and about how many steps it took to find that, `most` at most."""
     old, new = (_WORDS.findall(_text(each)) for each in (before, after))
-    if len(old) + len(new) > _N_WORDS:  # comparing them would take longer than reading
-        return [("removed", "".join(old)), ("added", "".join(new))]
-    spans: list[Span] = []
-    for _, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if old[a:b] == new[c:d]:
-            spans.append(("same", "".join(old[a:b])))
+    ends = zip(old, new, strict=False), zip(reversed(old), reversed(new), strict=False)
+    head, tail = (sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) for pairs in ends)
+    tail = min(tail, len(old) - head, len(new) - head)
+    old_rest, new_rest = old[head : len(old) - tail], new[head : len(new) - tail]
+    counted = Counter(new_rest)
+    n_steps = min(len(old_rest), len(new_rest)) * (len(old_rest) + sum(counted[word] for word in old_rest))
+    if is_short := n_steps <= most:
+        codes = SequenceMatcher(None, old_rest, new_rest, autojunk=False).get_opcodes()
+    else:
+        codes = [("replace", 0, len(old_rest), 0, len(new_rest))]
+    spans: list[Span] = [("same", "".join(old[:head]))]
+    for kind, a, b, c, d in codes:
+        if kind == "equal":
+            spans.append(("same", "".join(old_rest[a:b])))
         else:
-            changed = ("removed", "".join(old[a:b])), ("added", "".join(new[c:d]))
-            spans += [(kind, text) for kind, text in changed if text]
-    return spans
+            spans += [("removed", "".join(old_rest[a:b])), ("added", "".join(new_rest[c:d]))]
+    spans.append(("same", "".join(old[len(old) - tail :])))
+    return [span for span in spans if span[1]], n_steps if is_short else 0
 
 
 def _text(value: Any) -> str:

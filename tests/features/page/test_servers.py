@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from agent_utilities import create_gateway
-from agent_utilities.features.page.servers import difference
+from agent_utilities.features.page.servers import differences
 from agent_utilities.upstream.operator.lock import Change, Key
 from tests.every import every
 from tests.features.access.team import Team
@@ -176,8 +176,23 @@ class TestDifference:
         before = {"name": "show", "description": "Show it.", "inputSchema": {"type": "object"}}
         change = Change(Key("rug", "tools", "show"), before, {**before, "description": "Show it all."})
         spans = [("same", "Show "), ("removed", "it."), ("added", "it all.")]
-        assert difference(change) == {"description": spans}
+        assert differences([change]) == [{"description": spans}]
 
     def test_of_what_is_very_long_is_told_whole(self) -> None:
         change = Change(Key("rug", "tools", "x"), {"description": "a " * 9000}, {"description": "b " * 9000})
-        assert [kind for kind, _ in difference(change)["description"]] == ["removed", "added"]
+        assert [kind for kind, _ in differences([change])[0]["description"]] == ["removed", "added"]
+
+    def test_of_many_that_take_long_is_told_whole_from_some_on(self) -> None:
+        before, after = ({"description": "".join(f"{word}{i} a " for i in range(60))} for word in "xy")
+        told = differences([Change(Key("rug", "tools", f"x{i}"), before, after) for i in range(200)])
+        n_spans = [len(each["description"]) for each in told]
+        assert n_spans[0] > 100
+        assert n_spans[-1] == 3  # what was, what is, and the end that both have
+
+    def test_of_a_few_words_in_a_long_text_is_told_word_by_word(self) -> None:
+        text = " ".join(f"word{i % 300} a" for i in range(3000))
+        change = Change(
+            Key("rug", "tools", "x"), {"description": text}, {"description": text.replace("word150", "W", 1)}
+        )
+        changed = [span for span in differences([change])[0]["description"] if span[0] != "same"]
+        assert changed == [("removed", "word150 "), ("added", "W ")]
