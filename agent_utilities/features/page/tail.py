@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -179,7 +180,5 @@ class _Stream(StreamingResponse):
             async with asyncio.timeout(_READ_S):
                 await send(message)
 
-        try:
+        with suppress(TimeoutError):  # an answer that is not whole has the web server close the connection
             await super().stream_response(in_time)
-        except TimeoutError:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
