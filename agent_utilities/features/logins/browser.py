@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import Context
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 from mcp.shared.auth import AuthorizationCodeResult
 from starlette.requests import Request
@@ -17,6 +17,9 @@ from agent_utilities.upstream.http.account import BrowserSteps, OwnLoginError, S
 
 ANSWER_S = 60.0
 """Seconds that an authorization server may take for its part of a step."""
+_N_AWAY = 200
+"""The most browsers that are waited for; where more are sent, the one that was sent the longest ago is given up."""
+_N_FIELDS = 1_000
 
 
 def start_in(group: asyncio.TaskGroup, context: Context, work: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:
@@ -31,6 +34,19 @@ def start_in(group: asyncio.TaskGroup, context: Context, work: Callable[[], Awai
     return group.create_task(outcome(), context=context.copy())
 
 
+async def form_of(request: Request, most: int) -> dict[str, str]:
+    """Return the fields of a form that was sent, blank ones too; none where it is longer than so many bytes."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > most:
+            return {}
+    try:
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_N_FIELDS))
+    except ValueError:  # there are more, which take long to read
+        return {}
+
+
 class SentAway:
     """Browsers that are at an authorization server, each with what waits for it to come back.
 
@@ -42,6 +58,8 @@ class SentAway:
         self._start = start
         self._waiting: dict[str, tuple[str, BrowserSteps, asyncio.Task[Any]]] = {}
         """By the state that the authorization server sends back."""
+        self._begun: dict[asyncio.Task[Any], None] = {}
+        """All that goes on, the oldest first: anybody may begin some."""
 
     async def send(self, work: Callable[[BrowserSteps], Awaitable[Any]], browser: str) -> tuple[str, asyncio.Task[Any]]:
         """Begin what has a browser log in; return the address that it is to be sent to, and what goes on meanwhile.
@@ -55,6 +73,12 @@ class SentAway:
         """
         steps = BrowserSteps()
         task = self._start(partial(work, steps))
+        self._begun[task] = None
+        task.add_done_callback(lambda _: self._begun.pop(task, None))
+        if len(self._begun) > _N_AWAY:
+            oldest = next(iter(self._begun))
+            del self._begun[oldest]
+            oldest.cancel()
         await asyncio.wait([task, steps.address], timeout=ANSWER_S, return_when=asyncio.FIRST_COMPLETED)
         if not steps.address.done():
             return "", task

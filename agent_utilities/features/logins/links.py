@@ -18,7 +18,7 @@ from functools import partial
 from hashlib import blake2b
 from html import escape
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 import fastmcp
 from fastmcp.server.dependencies import get_access_token
@@ -27,7 +27,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from agent_utilities.access.rules import LOCAL
-from agent_utilities.features.logins.browser import ANSWER_S, SentAway
+from agent_utilities.features.logins.browser import ANSWER_S, SentAway, form_of
 from agent_utilities.mcp.events import LoggedIn
 from agent_utilities.mcp.sessions import of_token
 from agent_utilities.upstream.config import OAuthClient
@@ -161,7 +161,7 @@ class Links:
 
     async def _go_on(self, request: Request) -> Response:
         """Take a page's form: to show who one is, or to go on to the upstream once one has."""
-        given = await _form(request)
+        given = await form_of(request, _N_FORM_BYTES)
         link = self._links.get(request.path_params["state"])
         browser = request.cookies.get(self._cookie, "")
         if link is None or not browser or not _is_same(given.get("key", ""), self._form_key(link, browser)):
@@ -261,13 +261,3 @@ def _failed(why: str) -> Response:
 
 def _is_same(one: str, other: str) -> bool:
     return secrets.compare_digest(one.encode(), other.encode())
-
-
-async def _form(request: Request) -> dict[str, str]:
-    """Return the fields of a form; none where it is too long."""
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _N_FORM_BYTES:
-            return {}
-    return dict(parse_qsl(body.decode("ascii", "replace")))

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from cachetools import LRUCache
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -20,6 +20,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agent_utilities.features.logins.browser import form_of
 from agent_utilities.features.page import issuer
 from agent_utilities.features.page.issuer import IssuerLogin
 from agent_utilities.features.page.panel import Reader
@@ -105,7 +106,7 @@ class Door:
             return self._refused(request, 403, reader)
         request.state.reader, request.state.form_key = reader, self._form_key(request)
         if request.method == "POST":
-            form = request.state.form = await form_of(request)
+            form = request.state.form = await form_of(request, _N_FORM_BYTES)
             if not self._is_own(request) or not self._fits(request, form.pop("form_key", "")):
                 return self._refused(request, 403, "This was not sent from the page itself. Open it anew.")
         return None
@@ -151,7 +152,7 @@ class Door:
         self._logins.pop(request.cookies.get(_cookie_name(request), ""), None)
         if own_path(request) == LOGOUT:
             return _home(request)
-        token = (await form_of(request)).get("token", "").strip()
+        token = (await form_of(request, _N_FORM_BYTES)).get("token", "").strip()
         if await self._verified(token) is None:
             return self._refused(request, 401, "This token is not taken: it may have ended, or be of elsewhere.")
         return self._logged_in(request, token, _home(request))
@@ -208,13 +209,3 @@ def _cookie_name(request: HttpRequest) -> str:
 
 def _is_same(one: str, other: str) -> bool:
     return secrets.compare_digest(one.encode(), other.encode())
-
-
-async def form_of(request: HttpRequest) -> dict[str, str]:
-    """Return the fields of a form that was sent; none where it is too long."""
-    body = b""
-    async for piece in request.stream():
-        body += piece
-        if len(body) > _N_FORM_BYTES:
-            return {}
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))

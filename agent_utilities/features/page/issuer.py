@@ -24,7 +24,6 @@ BACK = f"{PATH}/back"
 _ENTERED = '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=../../../">'
 _ENTERED += '<title>Logged in</title><p><a href="../../../">Go on</a></p></html>'
 
-
 Enter = Callable[[HttpRequest, str, Response], Response]
 
 
@@ -37,9 +36,7 @@ class IssuerLogin:
         enter: has a browser be known by a token; returns an answer whose cookie says so.
     """
 
-    def __init__(
-        self, host: AgentServer, start: Start, enter: Callable[[HttpRequest, str, Response], Response]
-    ) -> None:
+    def __init__(self, host: AgentServer, start: Start, enter: Enter) -> None:
         self._host, self._away, self._enter = host, SentAway(start), enter
 
     @property
