@@ -90,16 +90,16 @@ class KnownTools:
     def of(self, catalog: Catalog, place: int) -> ToolFacts:
         """Return what is told of the tool at a place; nothing where its catalog was read too long ago."""
         stamp = catalog.entries[place].stamp
-        if (facts := self._kept.get(stamp)) is None:
-            components = self._host.surface.components_of("tool", catalog)
-            if not components:
-                return ToolFacts()
+        facts, components = self._kept.get(stamp), self._host.surface.components_of("tool", catalog)
+        if not components:
+            return facts or ToolFacts()
+        tool = components[place]
+        server = self._host.origin_of(tool).server.name  # another by now, where a configuration has it elsewhere
+        if facts is None or facts.server != server:
             from agent_utilities.catalog.tokens import n_tokens  # where calls are counted, or somebody looks
 
-            tool = components[place]
             described = {"description": tool.description} if tool.description is not None else {}
             tokens = n_tokens({"name": tool.name, **described, "inputSchema": tool.parameters})
-            server = self._host.origin_of(tool).server.name
             facts = self._kept[stamp] = ToolFacts(server, str(tool.version or ""), tokens)
         return facts
 

@@ -73,6 +73,7 @@ class Upstreams(Feature):
         """Returns the servers that are wanted beside those of the configuration."""
         self.turned_off: frozenset[str] = frozenset()
         """Names of those that an operator has turned off while the gateway runs."""
+        self._accepting = asyncio.Lock()
 
     def attach(self, host: AgentServer) -> None:
         """List what the upstreams' snapshots have; nothing is started yet."""
@@ -190,7 +191,8 @@ class Upstreams(Feature):
             write_lock(file, accept(read_lock(file) or {}, [change]))
             return OperatorRules(read_lock(file), file)
 
-        await self.reload(self.config, await in_daemon_thread(written))
+        async with self._accepting:  # each writes the file whole, with what was there
+            await self.reload(self.config, await in_daemon_thread(written))
 
     # -- what is not there yet ---------------------------------------------------------------------------------------
 
