@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 ACCESS = Later("agent_utilities.features.access.feature:AccessControl", ("auth_tokens", "auth_issuer", "access"))
 AUDIT = Later("agent_utilities.features.audit.feature:Audit", ("audit_file",))
+FLEET = Later("agent_utilities.features.fleet.feature:Fleet", ("state_url",))
 PAGE = [
     Later("agent_utilities.features.page.app:ContextApp", ("page_app",)),
     Later("agent_utilities.features.page.feature:Page", ("page",)),
@@ -76,7 +77,7 @@ def default_features(graph: ToolGraph | None = None) -> list[Feature | Later]:
 
     usage = Usage()
     query = Query(usage, graph)
-    return [ACCESS, AUDIT, QUOTAS, usage, ToolSearch(query), query, ContextReport(), *PAGE]
+    return [FLEET, ACCESS, AUDIT, QUOTAS, usage, ToolSearch(query), query, ContextReport(), *PAGE]
 
 
 def create_gateway(
@@ -158,7 +159,7 @@ def gateway_features(
     quotas = replace(QUOTAS, more=(upstreams.quotas,), wanted=upstreams.quotas)
     logins = Later(_LOGINS, ("secret_key", "secret_key_file"), (upstreams,), wanted=upstreams.of_callers)
     last: list[Feature | Later] = [ToolSearch(query), query, ContextReport(), *PAGE]
-    return [ACCESS, AUDIT, quotas, usage, upstreams, logins, *switched, *last]
+    return [FLEET, ACCESS, AUDIT, quotas, usage, upstreams, logins, *switched, *last]
 
 
 def gateway_of(

@@ -114,6 +114,14 @@ class Settings(BaseModel):
     """What a query shows that can't be answered: `all` that is permitted, or `search`: over 50 tools, `tool_search`
     and `call_tool` in place of those that are not pinned. Tool search that is off stays off.
     """
+    state_url: SecretStr = SecretStr("")
+    """A Redis that replicas of this server share, such as `rediss://user:password@redis.example:6379/0`: then sessions,
+    quotas and what is revoked are everybody's. It takes `secret_key` besides.
+    """
+    state: Literal["best effort", "required"] = "best effort"
+    """Whether requests go on with this process's state while that Redis does not answer, or not (`required`)."""
+    state_prefix: str = "agent-utilities"
+    """What every key in it begins with."""
     page: bool = True
     """Over HTTP: whether the page is there, at `/`, for who may read it."""
     page_app: bool = False
@@ -141,7 +149,7 @@ class Settings(BaseModel):
     access: list[dict[str, Any]] = Field(default_factory=list)
     """In a file, as `[[access]]`: rules that say who may what; the first that fits holds."""
     secret_key: SecretStr = SecretStr("")
-    """On a gateway: what seals the logins that callers make at its servers, of `agent-utilities key new`."""
+    """What seals callers' logins at a gateway's servers, and what replicas share, of `agent-utilities key new`."""
     secret_key_file: str = ""
     """The file that holds that key, where `secret_key` does not."""
     audit_file: str = ""

@@ -45,6 +45,7 @@ _REFUSED = {
     **dict.fromkeys(("graph_folder", "usage_file"), "where anything is kept"),
     **dict.fromkeys(("capability_folders", "capabilities"), "what may be started"),
     "boot_capabilities": "what is started",
+    **dict.fromkeys(("state_url", "state", "state_prefix"), "what replicas share"),
     **dict.fromkeys(("secret_key", "secret_key_file"), "what logins are sealed with"),
     "usage_scope": "whose calls teach whom",
     "usage_days": "how long anything is kept",

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from agent_utilities.graph.base import ToolGraph
     from agent_utilities.mcp.metrics import Metrics
     from agent_utilities.mcp.record import Record
+    from agent_utilities.state.redis_state import RedisState
 
 _T = TypeVar("_T")
 _Generations = list[tuple[Provider, Hashable | None]]
@@ -89,6 +90,8 @@ class AgentServer(FastMCP[Any]):
     """The port of that."""
     completes = False
     """Whether anything completes arguments of its prompts and resources."""
+    state: RedisState | None = None
+    """What its replicas share, where the operator names a Redis for it."""
     record: Record | None = None
     """Where calls are recorded, if they are."""
 

@@ -1,0 +1,1 @@
+"""Replicas of a server behind a balancer: what each keeps is kept in one Redis."""

@@ -1,0 +1,68 @@
+"""The fleet: what replicas of a server share, from the operator's settings on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.errors import SettingsError
+from agent_utilities.mcp.feature import Feature
+from agent_utilities.mcp.request import Request
+from agent_utilities.selection.merge import Narrowing
+from agent_utilities.state.redis_state import RedisState, StateError
+from agent_utilities.upstream.sealed_store import read_key
+from agent_utilities.visibility.decision import Decision
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
+
+
+class Fleet(Feature):
+    """Keeps what a server knows of its sessions in a Redis that its replicas share; bounds and rules come by files."""
+
+    name = "fleet"
+
+    def attach(self, host: AgentServer) -> None:
+        """Take what the operator names; nothing is connected yet.
+
+        Raises:
+            SettingsError: there is no secret key, or the URL is none of Redis.
+        """
+        super().attach(host)
+        settings = host.surface.operator.settings
+        key = read_key(settings.secret_key.get_secret_value(), settings.secret_key_file)
+        try:
+            host.state = RedisState(settings.state_url.get_secret_value(), settings.state_prefix, host.name, key)
+        except ValueError as error:
+            hint = "write it as redis://HOST:PORT/0, or rediss:// with certificates"
+            raise SettingsError(
+                f"the state's URL can't be used: {error}", "[hidden]", "env MCP_STATE_URL", hint
+            ) from None
+        self.state = host.state
+
+    # -- where Redis does not answer -------------------------------------------------------------------------------
+
+    async def narrow(self, request: Request) -> Narrowing | None:
+        """Refuse a request of a session where its state can't be had, and the operator wants that.
+
+        Raises:
+            StateError: Redis does not answer.
+        """
+        if request.session is not None and self.state.cause and self.host.surface.operator.settings.state == "required":
+            raise StateError(self.state.cause)
+        return await super().narrow(request)
+
+    async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
+        """Return why what replicas share is not used now; nothing while it is."""
+        return {"state": {"cause": self.state.cause}} if self.state.cause else {}
+
+    def health(self) -> Mapping[str, Any]:
+        """Return whether what replicas share is used, and why not."""
+        return {
+            "state": {"status": "ready"} if not self.state.cause else {"status": "apart", "cause": self.state.cause}
+        }
+
+    def start_lines(self) -> Sequence[str]:
+        """Return that state is shared; nothing of where."""
+        return ["sessions, quotas and revocations are shared with other replicas"]

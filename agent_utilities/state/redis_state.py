@@ -1,0 +1,169 @@
+"""One Redis for all replicas of a server: values that are swapped whole, and what is sealed by the operator's key.
+
+Nothing in it is a bound: who may write to it widens nothing, and gives models no text that was not sealed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import time
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeVar, cast
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+logger = logging.getLogger("agent_utilities.state")
+
+WAIT_S = 0.25
+"""Seconds that a request waits for Redis; where it takes longer the request goes on with this process's state."""
+_REST_S = 1.0
+"""Seconds for which Redis is left alone once it did not answer."""
+_NONCE_BYTES = 12
+_SWAP = """
+local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '0')
+if version ~= tonumber(ARGV[1]) then return {version, redis.call('HGET', KEYS[1], 'values') or '{}'} end
+redis.call('HSET', KEYS[1], 'version', version + 1, 'values', ARGV[2])
+redis.call('EXPIRE', KEYS[1], ARGV[3])
+return {version + 1}
+"""
+"""Puts values in the place of those of a version; where there is another version by now it returns that and its."""
+_T = TypeVar("_T")
+
+
+class StateError(OSError):
+    """Redis gave no answer in time, or none that can be used."""
+
+
+class RedisState:
+    """What a server's replicas share.
+
+    Args:
+        url: of Redis, such as `rediss://user:password@host:6379/0?ssl_ca_certs=/ca.pem`.
+        prefix: what every key begins with.
+        server: the server's name, which comes next.
+        key: the operator's, 32 bytes; what is sealed and what is secret is derived from it.
+    """
+
+    def __init__(self, url: str, prefix: str, server: str, key: bytes) -> None:
+        self.redis: Redis = Redis.from_url(
+            url, socket_timeout=5.0, socket_connect_timeout=WAIT_S, health_check_interval=30, decode_responses=False
+        )
+        self.url, self._prefix, self._server, self._key = url, prefix, server, key
+        self.cause = ""
+        """Why Redis is not used now, in words; empty while it is."""
+        self._rests_until_s = 0.0
+        self._swap = self.redis.register_script(_SWAP)
+        self._aead = AESGCM(self.derived("seal"))
+
+    def name(self, kind: str, one: str = "") -> str:
+        """Return a key: the tag of one thing keeps all its keys together in a cluster."""
+        return f"{self._prefix}:{self._server}:{kind}" + (f":{{{one}}}" if one else "")
+
+    def derived(self, what: str) -> bytes:
+        """Return a secret for one use, 32 bytes: the same on every replica."""
+        about = f"agent-utilities {what}".encode()
+        return HKDF(hashes.SHA256(), 32, salt=None, info=about).derive(self._key)
+
+    # -- asking, never for long ------------------------------------------------------------------------------------
+
+    async def ask(self, question: Awaitable[_T], within_s: float = WAIT_S) -> _T:
+        """Return what Redis answers.
+
+        Raises:
+            StateError: it did not, in time; then it is left alone for a second, in which this is raised at once.
+        """
+        if time.monotonic() < self._rests_until_s:
+            if asyncio.iscoroutine(question):
+                question.close()
+            raise StateError(self.cause)
+        try:
+            async with asyncio.timeout(within_s):
+                answer = await question
+        except TimeoutError:
+            self._failed(f"redis did not answer within {within_s:g} s")
+            raise StateError(self.cause) from None
+        except (RedisError, OSError) as error:
+            self._failed(f"redis failed: {type(error).__name__}")
+            raise StateError(self.cause) from None
+        if self.cause:
+            logger.info("redis answers again")
+            self.cause = ""
+        return answer
+
+    def _failed(self, cause: str) -> None:
+        if not self.cause:
+            logger.warning("%s; requests go on with this process's state", cause)
+        self.cause, self._rests_until_s = cause, time.monotonic() + _REST_S
+
+    # -- values that are swapped whole -----------------------------------------------------------------------------
+
+    async def load(self, kind: str, one: str) -> tuple[dict[str, Any], int]:
+        """Return what is kept of one thing, and its version; nothing and 0 where nothing is.
+
+        Raises:
+            StateError: Redis did not answer.
+        """
+        reading = cast(Awaitable[list[Any]], self.redis.hmget(self.name(kind, one), ["version", "values"]))
+        version, values = await self.ask(reading)
+        return _read(values), int(version or 0)
+
+    async def swap(
+        self, kind: str, one: str, version: int, values: Mapping[str, Any], ttl_s: int
+    ) -> tuple[dict[str, Any], int] | None:
+        """Keep values in the place of those of a version, for a while; where there are others by now return those.
+
+        Returns:
+            None where they are kept; what there is, and its version, where somebody was faster.
+
+        Raises:
+            StateError: Redis did not answer: whether it has kept them is not known.
+        """
+        content = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+        told = await self.ask(self._swap([self.name(kind, one)], [version, content, ttl_s]))
+        return (_read(told[1]), int(told[0])) if len(told) > 1 else None
+
+    async def remove(self, kind: str, one: str) -> None:
+        """Forget one thing.
+
+        Raises:
+            StateError: Redis did not answer.
+        """
+        await self.ask(self.redis.delete(self.name(kind, one)))
+
+    # -- what is sealed --------------------------------------------------------------------------------------------
+
+    def sealed(self, name: str, content: bytes) -> bytes:
+        """Return content that opens under its name alone."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._aead.encrypt(nonce, content, name.encode())
+
+    def opened(self, name: str, sealed: bytes | None) -> bytes | None:
+        """Return what was sealed under a name; None for what was not sealed by this key, or under another name."""
+        if not sealed:
+            return None
+        try:
+            return self._aead.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], name.encode())
+        except (InvalidTag, ValueError):
+            logger.warning("an entry of the shared state can't be opened, and counts as none: %s", name)
+            return None
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self.redis.aclose()
+
+
+def _read(content: bytes | None) -> dict[str, Any]:
+    """Return values as they were written; none for what is no object: anybody may write there."""
+    try:
+        values = json.loads(content or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
