@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import mcp_types
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
@@ -86,6 +86,46 @@ def of_token(token: AccessToken) -> Caller:
     return Caller(issuer, subject, str(client), claims, token.token)
 
 
+Step = tuple[str, Any, Callable[[Any], Any]]
+"""By which a feature changes what it keeps: the feature's name, where it begins, and a pure step."""
+
+
+class Share(Protocol):
+    """Has the sessions of a server be the same on each of its replicas."""
+
+    def name_of(self, protocol_id: str) -> str:
+        """Return the name of a session, by the id that its client knows it by."""
+        ...
+
+    async def fetch(self, session: Session) -> None:
+        """Bring in what other replicas have made of a session; never fails, and never waits for long."""
+
+    async def put(self, session: Session, about: SessionRecord) -> None:
+        """Hand on what a request has made of a session; likewise."""
+
+    async def record_of(self, protocol_id: str) -> SessionRecord | None:
+        """Return by what a session is opened that is unknown here; None where nothing is known of it."""
+        ...
+
+    async def forget(self, protocol_id: str) -> None:
+        """Forget a session that its client has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """By what a replica opens a session that another one opened.
+
+    Args:
+        owner: the credentials that it was opened with.
+        version: of the protocol.
+        params: of the handshake, as the client sent them.
+    """
+
+    owner: tuple[object, ...]
+    version: str
+    params: Mapping[str, Any]
+
+
 class SessionStore:
     """Keeps values of sessions in this process: a mapping of plain values each, and a version that changes raise."""
 
@@ -113,10 +153,13 @@ class Session:
 
     Args:
         store: keeps its values; by default one of its own.
+        session_id: the name, where it is to be the same on every replica.
     """
 
-    def __init__(self, store: SessionStore | None = None) -> None:
-        self.id = token_hex(8)
+    def __init__(self, store: SessionStore | None = None, session_id: str = "") -> None:
+        self.id = session_id or token_hex(8)
+        self.steps: list[Step] | None = None
+        """What was changed since its values were last shared with replicas; None where nobody shares them."""
         self.is_over = False
         """Whether its connection has ended, so that nothing is started for it any more."""
         self._store = store or SessionStore()
@@ -137,8 +180,26 @@ class Session:
             values, version = self._store.load(self.id)
             before: _V = values.get(feature, default)
             after = step(before)
-            if after is before or self._store.swap(self.id, version, {**values, feature: after}):
+            if after is before:
                 return after
+            if self._store.swap(self.id, version, {**values, feature: after}):
+                if self.steps is not None:
+                    self.steps.append((feature, default, step))
+                return after
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """All that is kept of it, by feature."""
+        return self._store.load(self.id)[0]
+
+    def renew(self, values: Mapping[str, Any]) -> None:
+        """Take the values of another replica, and apply to them what was changed here since they were shared."""
+        self._store.remove(self.id)
+        self._store.swap(self.id, 0, values)
+        steps, self.steps = self.steps or [], []
+        for step in steps:
+            self.update(*step)
+        self.steps = steps
 
     def as_it_stands(self) -> Session:
         """Return a session with the same values, that changes nothing of this one: for reports."""
@@ -190,6 +251,8 @@ class Sessions:
     def __init__(self, on_end: Callable[[str], None]) -> None:
         self._on_end, self._store = on_end, SessionStore()
         self._by_header: dict[str, tuple[Session, tuple[object, ...], Caller | None]] = {}
+        self.share: Share | None = None
+        """What replicas share them by; None where each process has its own."""
 
     def of(self, ctx: ServerRequestContext[Any, Any]) -> Session | None:
         """Return the session of a request; None in 2026-07-28 or without sessions: no request knows of another."""
@@ -200,7 +263,11 @@ class Sessions:
             return None
         session: Session | None = connection.state.get(_STATE)
         if session is None:
-            session = connection.state.setdefault(_STATE, Session(self._store))
+            made = Session(self._store)
+            if self.share is not None and connection.session_id is not None:
+                made = Session(self._store, self.share.name_of(connection.session_id))
+                made.steps = []
+            session = connection.state.setdefault(_STATE, made)
             connection.exit_stack.callback(self._end, session)
         if connection.session_id is not None and isinstance(ctx.request, HttpRequest):
             if (key := connection.session_id) not in self._by_header:
@@ -208,6 +275,21 @@ class Sessions:
                 self._by_header[key] = session, _owner(ctx.request), caller_of(ctx.request)
                 connection.exit_stack.callback(self._by_header.pop, key, None)
         return session
+
+    async def begun(self, ctx: ServerRequestContext[Any, Any]) -> Session | None:
+        """Return the session of a request as it stands on all replicas; see `of`."""
+        session = self.of(ctx)
+        if session is not None and session.steps is not None and self.share is not None:
+            await self.share.fetch(session)
+        return session
+
+    async def ended(self, session: Session | None, ctx: ServerRequestContext[Any, Any]) -> None:
+        """Hand on what a request has made of its session."""
+        if session is None or session.steps is None or self.share is None or not isinstance(ctx.request, HttpRequest):
+            return
+        if (params := ctx.session.client_params) is not None:
+            told = params.model_dump(mode="json", by_alias=True, exclude_none=True)
+            await self.share.put(session, SessionRecord(_owner(ctx.request), ctx.protocol_version, told))
 
     def named_by(self, request: HttpRequest, *, of_anyone: bool = False) -> Session | None:
         """Return the live session that another request names, one's own or `of_anyone`; None where there is none."""

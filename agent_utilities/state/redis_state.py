@@ -29,7 +29,7 @@ _REST_S = 1.0
 _NONCE_BYTES = 12
 _SWAP = """
 local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '0')
-if version ~= tonumber(ARGV[1]) then return {version, redis.call('HGET', KEYS[1], 'values') or '{}'} end
+if version ~= tonumber(ARGV[1]) then return {version, redis.call('HGET', KEYS[1], 'values') or ''} end
 redis.call('HSET', KEYS[1], 'version', version + 1, 'values', ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[3])
 return {version + 1}
@@ -113,7 +113,7 @@ class RedisState:
         """
         reading = cast(Awaitable[list[Any]], self.redis.hmget(self.name(kind, one), ["version", "values"]))
         version, values = await self.ask(reading)
-        return _read(values), int(version or 0)
+        return self._read(kind, one, values), int(version or 0)
 
     async def swap(
         self, kind: str, one: str, version: int, values: Mapping[str, Any], ttl_s: int
@@ -126,9 +126,10 @@ class RedisState:
         Raises:
             StateError: Redis did not answer: whether it has kept them is not known.
         """
-        content = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
-        told = await self.ask(self._swap([self.name(kind, one)], [version, content, ttl_s]))
-        return (_read(told[1]), int(told[0])) if len(told) > 1 else None
+        key = self.name(kind, one)
+        content = self.sealed(key, json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode())
+        told = await self.ask(self._swap([key], [version, content, ttl_s]))
+        return (self._read(kind, one, told[1]), int(told[0])) if len(told) > 1 else None
 
     async def remove(self, kind: str, one: str) -> None:
         """Forget one thing.
@@ -155,15 +156,12 @@ class RedisState:
             logger.warning("an entry of the shared state can't be opened, and counts as none: %s", name)
             return None
 
+    def _read(self, kind: str, one: str, content: bytes | None) -> dict[str, Any]:
+        """Return values as they were written here; none for what anybody else wrote."""
+        opened = self.opened(self.name(kind, one), content)
+        values = json.loads(opened) if opened else {}
+        return values if isinstance(values, dict) else {}
+
     async def close(self) -> None:
         """Let go of connections."""
         await self.redis.aclose()
-
-
-def _read(content: bytes | None) -> dict[str, Any]:
-    """Return values as they were written; none for what is no object: anybody may write there."""
-    try:
-        values = json.loads(content or b"{}")
-    except (ValueError, RecursionError):
-        return {}
-    return values if isinstance(values, dict) else {}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import SettingsError
+from agent_utilities.features.fleet.sessions import SharedSessions
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Request
 from agent_utilities.selection.merge import Narrowing
@@ -40,6 +41,7 @@ class Fleet(Feature):
                 f"the state's URL can't be used: {error}", "[hidden]", "env MCP_STATE_URL", hint
             ) from None
         self.state = host.state
+        host.sessions.share = SharedSessions(self.state)
 
     # -- where Redis does not answer -------------------------------------------------------------------------------
 

@@ -67,6 +67,10 @@ def tell_when_started(app: StarletteWithLifespan, server: AgentServer) -> None:
         async with whole_lifespan(server):
             await server.operator_bounds.announce(on_stderr=False)
             async with lifespan(app) as state:
+                if server.sessions.share is not None:
+                    from agent_utilities.mcp.routes.sessions_again import go_on_with_sessions  # where replicas share
+
+                    go_on_with_sessions(app, server.sessions.share)
                 with server.stopping.heeding_signals():  # the web server has set its own handlers by now
                     yield state
 

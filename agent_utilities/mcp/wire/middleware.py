@@ -92,6 +92,7 @@ class WireMiddleware:
             raise
         finally:
             await self._features.done(request)
+            await self._host.sessions.ended(request.session, ctx)
         self._host.notify(RequestServed(ctx.method, "ok" if _is_ok(result) else "error"))
         return result
 
@@ -116,7 +117,7 @@ class WireMiddleware:
                 selection,
                 method=ctx.method,
                 params=ctx.params,
-                session=self._host.sessions.of(ctx),
+                session=await self._host.sessions.begun(ctx),
                 client=client,
                 caller=caller_of(ctx.request),
             )

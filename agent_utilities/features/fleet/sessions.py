@@ -1,0 +1,142 @@
+"""Sessions of the handshake era, the same on every replica: their values, and what opens them elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Mapping
+from functools import cache
+from hashlib import blake2b
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pydantic import TypeAdapter, ValidationError
+
+from agent_utilities.features.capabilities.caller import KEY as CAPABILITIES
+from agent_utilities.features.capabilities.caller import SessionCapabilities
+from agent_utilities.features.tool_search.session import KEY as TOOL_SEARCH
+from agent_utilities.features.tool_search.session import SessionSearch
+from agent_utilities.features.usage.feature import Usage
+from agent_utilities.features.usage.trail import SessionUse
+from agent_utilities.mcp.sessions import Session, SessionRecord
+from agent_utilities.state.redis_state import RedisState, StateError
+
+logger = logging.getLogger("agent_utilities.state")
+
+KIND = "session"
+TTL_S = 24 * 3600
+"""Seconds after its last change in which a session can be gone on with."""
+_N_TRIES = 8
+_SHARED: Mapping[str, type] = {
+    TOOL_SEARCH: SessionSearch,
+    Usage.name: SessionUse,
+    CAPABILITIES: SessionCapabilities,
+}
+"""What is shared of a session, by feature; what others keep of it stays with their process."""
+
+
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+class SharedSessions:
+    """Sessions whose values are loaded before a request, and swapped after it where it changed any.
+
+    Args:
+        state: where they are kept.
+    """
+
+    def __init__(self, state: RedisState) -> None:
+        self._state, self._key = state, state.derived("sessions")
+        self._known: WeakKeyDictionary[Session, tuple[dict[str, Any], int, float]] = WeakKeyDictionary()
+        """What was last read or written of each: as it is kept, its version, and when that was written."""
+
+    def name_of(self, protocol_id: str) -> str:
+        """Return the name of a session: it tells nothing of the id that its client has."""
+        return blake2b(protocol_id.encode("utf-8", "replace"), key=self._key, digest_size=8).hexdigest()
+
+    async def fetch(self, session: Session) -> None:
+        """Bring in what other replicas have made of a session; what is here stays where Redis does not answer."""
+        try:
+            raw, version = await self._state.load(KIND, session.id)
+        except StateError:
+            return
+        before = self._known.get(session)
+        if version and (before is None or before[1] != version):
+            self._take(session, raw, version)
+
+    def _take(self, session: Session, raw: dict[str, Any], version: int) -> None:
+        self._known[session] = raw, version, time.monotonic()
+        others = {name: value for name, value in session.values.items() if name not in _SHARED}
+        session.renew({**others, **_decoded(raw)})
+
+    async def put(self, session: Session, about: SessionRecord) -> None:
+        """Hand on what a request has made of a session.
+
+        Where another replica was faster the request's steps are applied to what that made of it. Where Redis does not
+        answer the steps stay, and are applied to what it has when it does.
+        """
+        for number in range(_N_TRIES):
+            raw, version, written_s = self._known.get(session, ({}, 0, 0.0))
+            steps = list(session.steps or ())
+            if not steps and "record" in raw and time.monotonic() < written_s + TTL_S / 2:
+                return
+            values = {**raw, **_encoded(session.values, raw), "v": 1, "record": _record(about)}
+            try:
+                other = await self._state.swap(KIND, session.id, version, values, TTL_S)
+            except StateError:
+                return
+            if other is None:
+                self._known[session] = values, version + 1, time.monotonic()
+                if session.steps is not None:
+                    del session.steps[: len(steps)]
+                return
+            self._take(session, *other)
+            await asyncio.sleep(random.uniform(0, 0.002 * 2**number))
+        logger.warning("a session changes too often on other replicas; it is handed on with its next request")
+
+    async def record_of(self, protocol_id: str) -> SessionRecord | None:
+        """Return by what a session is opened that is unknown here; None where nothing is known of it."""
+        try:
+            raw, _ = await self._state.load(KIND, self.name_of(protocol_id))
+        except StateError:
+            return None
+        told = raw.get("record")
+        if not isinstance(told, dict):
+            return None
+        return SessionRecord(tuple(told["owner"]), told["version"], told["params"])
+
+    async def forget(self, protocol_id: str) -> None:
+        """Forget a session that its client has ended."""
+        try:
+            await self._state.remove(KIND, self.name_of(protocol_id))
+        except StateError:
+            return  # it expires
+
+
+def _record(about: SessionRecord) -> dict[str, Any]:
+    return {"owner": list(about.owner), "version": about.version, "params": dict(about.params)}
+
+
+def _encoded(values: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as they are kept; fields of a newer release, which are unknown here, stay as they are."""
+    return {
+        name: {**raw.get(name, {}), **_adapter(kind).dump_python(values[name], mode="json")}
+        for name, kind in _SHARED.items()
+        if name in values
+    }
+
+
+def _decoded(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as they are used; what another release has in another shape is as if it were not there."""
+    found = {}
+    for name, kind in _SHARED.items():
+        if name in raw:
+            try:
+                found[name] = _adapter(kind).validate_python(raw[name])
+            except ValidationError:
+                logger.warning("%s of a session is of another version, and begins anew", name)
+    return found

@@ -1,0 +1,97 @@
+"""Sessions that another replica opened, gone on with here; it touches private names of the SDK, as told below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import mcp_types
+from fastmcp.server.http import StreamableHTTPASGIApp
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
+from mcp.server.connection import Connection
+from mcp.server.runner import serve_connection
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, StreamableHTTPServerTransport
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.transport_context import TransportContext
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.sessions import SessionRecord, Share
+
+
+def go_on_with_sessions(app: Any, share: Share) -> None:
+    """Have an application go on with sessions of other replicas: private methods of `StreamableHTTPSessionManager`.
+
+    Why: it answers an id that it does not know with 404, and no client begins anew by itself.
+    Ends when: the SDK asks somebody about sessions that it does not know.
+
+    Args:
+        app: whose lifespan has been entered.
+        share: knows by what a session is opened.
+    """
+    if (manager := _manager_of(app)) is None:
+        return
+    handle = manager._handle_stateful_request
+
+    async def handling(scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        session_id = request.headers.get(MCP_SESSION_ID_HEADER, "")
+        is_known = not session_id or session_id in manager._server_instances
+        if not is_known and (record := await share.record_of(session_id)) is not None:
+            user = scope.get("user")
+            who = authorization_context(user) if isinstance(user, AuthenticatedUser) else None
+            # Only who opened it may; another request may have opened it here meanwhile.
+            if tuple(who.values() if who else ()) == record.owner and session_id not in manager._server_instances:
+                await _open_again(manager, session_id, who, record)
+        await handle(scope, receive, send)
+        if request.method == "DELETE" and session_id and session_id not in manager._server_instances:
+            await share.forget(session_id)
+
+    manager._handle_stateful_request = handling
+
+
+def _manager_of(app: Any) -> Any:
+    for route in app.routes:
+        found = getattr(route, "app", None)
+        while found is not None and not isinstance(found, StreamableHTTPASGIApp):
+            found = getattr(found, "app", None)
+        if found is not None:
+            return found.session_manager
+    return None
+
+
+async def _open_again(manager: Any, session_id: str, who: Any, record: SessionRecord) -> None:
+    """Begin a session as the SDK does after a handshake; nothing at its limit of sessions."""
+    if manager.max_sessions is not None and len(manager._server_instances) >= manager.max_sessions:
+        return
+    transport = StreamableHTTPServerTransport(
+        mcp_session_id=session_id,
+        is_json_response_enabled=manager.json_response,
+        event_store=manager.event_store,
+        security_settings=manager.security_settings,
+        retry_interval=manager.retry_interval,
+        idle_timeout=manager.session_idle_timeout,
+    )
+    if who is not None:
+        manager._session_owners[session_id] = who
+    manager._server_instances[session_id] = transport
+
+    async def run(*, task_status: Any) -> None:
+        async with transport.connect() as (read, write):
+            task_status.started()
+            dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(
+                read, write, inline_methods=frozenset({"initialize"})
+            )
+            connection = Connection.for_loop(dispatcher, session_id=session_id, protocol_version_hint=record.version)
+            connection.client_params = mcp_types.InitializeRequestParams.model_validate(record.params)
+            connection.initialized.set()
+            try:
+                with transport.idle_scope or anyio.CancelScope():
+                    await serve_connection(
+                        manager.app, dispatcher, connection=connection, lifespan_state=manager._lifespan_state
+                    )
+            finally:
+                await manager._discard_session(session_id, transport)
+
+    await manager._task_group.start(run)

@@ -1,0 +1,166 @@
+"""A session goes on at whichever replica its client's next request comes to, with what was active in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from agent_utilities import AgentServer, create_mcp_server
+from agent_utilities.features.fleet.feature import Fleet
+from agent_utilities.upstream.sealed_store import new_key
+from tests.features.fleet.redis_here import RedisHere
+from tests.mcp.in_process import web_of
+
+pytestmark = [pytest.mark.anyio, pytest.mark.outside]
+
+KEY = new_key()
+ABOUT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+
+
+def replica(redis: RedisHere, **environ: str) -> AgentServer:
+    """Return one of several servers that are the same."""
+    given = {"MCP_STATE_URL": redis.url, "MCP_SECRET_KEY": KEY, "MCP_GRAPH": "off", "MCP_TOOL_SEARCH": "on"}
+    server = create_mcp_server("notes", environ={**given, **environ})
+    for name in ("read_note", "write_note", "count_notes"):
+        server.tool(name=name)(lambda: "done")
+    return server
+
+
+@asynccontextmanager
+async def replicas(redis: RedisHere, n: int = 2, **environ: str) -> AsyncIterator[list[httpx2.AsyncClient]]:
+    """Clients of several replicas."""
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(web_of(replica(redis, **environ))) for _ in range(n)]
+
+
+class Talk:
+    """A client's session, whose requests may go to any replica."""
+
+    def __init__(self) -> None:
+        self.headers = {"accept": "application/json, text/event-stream"}
+        self._n = 0
+
+    async def send(self, web: httpx2.AsyncClient, method: str, **params: Any) -> httpx2.Response:
+        self._n += 1
+        body: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
+        if not method.startswith("notifications/"):
+            body["id"] = self._n
+        answer = await web.post("/mcp", json=body, headers=self.headers)
+        if (given := answer.headers.get("mcp-session-id")) is not None:
+            self.headers["mcp-session-id"] = given
+        return answer
+
+    async def begin(self, web: httpx2.AsyncClient) -> None:
+        assert (await self.send(web, "initialize", **ABOUT)).status_code == 200
+        assert (await self.send(web, "notifications/initialized")).status_code == 202
+
+    async def call(self, web: httpx2.AsyncClient, name: str) -> httpx2.Response:
+        return await self.send(web, "tools/call", name=name, arguments={})
+
+    async def listed(self, web: httpx2.AsyncClient) -> list[str]:
+        answer = await self.send(web, "tools/list")
+        assert answer.status_code == 200, answer.text
+        return [tool["name"] for tool in answer.json()["result"]["tools"]]
+
+
+async def test_goes_on_at_another_replica_with_what_is_active(redis_here: RedisHere) -> None:
+    async with replicas(redis_here) as (one, other):
+        talk = Talk()
+        await talk.begin(one)
+        assert "write_note" not in await talk.listed(one)
+        await talk.call(one, "write_note")
+        assert "write_note" in await talk.listed(other)
+        await talk.call(other, "count_notes")
+        assert {"write_note", "count_notes"} <= set(await talk.listed(one))
+
+
+async def test_that_is_unknown_everywhere_is_unknown(redis_here: RedisHere) -> None:
+    async with replicas(redis_here) as (one, _):
+        talk = Talk()
+        talk.headers["mcp-session-id"] = "0" * 32
+        assert (await talk.send(one, "tools/list")).status_code == 404
+
+
+async def test_that_its_client_ended_is_gone_everywhere(redis_here: RedisHere) -> None:
+    async with replicas(redis_here) as (one, other):
+        talk = Talk()
+        await talk.begin(one)
+        await talk.listed(one)
+        assert (await one.delete("/mcp", headers=talk.headers)).status_code == 200
+        assert (await talk.send(other, "tools/list")).status_code == 404
+
+
+async def test_loses_no_step_of_requests_at_several_replicas_at_once(redis_here: RedisHere) -> None:
+    async with replicas(redis_here, 3) as webs:
+        talk = Talk()
+        await talk.begin(webs[0])
+        await talk.listed(webs[0])
+        names = ("read_note", "write_note", "count_notes")
+        await asyncio.gather(*(talk.call(web, name) for web, name in zip(webs, names, strict=True)))
+        assert set(names) <= set(await talk.listed(webs[0]))
+
+
+async def test_that_somebody_else_wrote_in_redis_is_as_if_it_were_not(redis_here: RedisHere) -> None:
+    async with replicas(redis_here) as (one, other):
+        talk = Talk()
+        await talk.begin(one)
+        await talk.call(one, "write_note")
+        with redis_here.client() as client:
+            (key,) = client.keys("agent-utilities:notes:session:*")
+            client.hset(key, "values", b'{"record": {"owner": [], "version": "2025-11-25", "params": {}}}')
+        assert (await talk.send(other, "tools/list")).status_code == 404
+        assert "write_note" in await talk.listed(one)
+
+
+async def test_what_is_kept_tells_neither_words_nor_the_clients_id(redis_here: RedisHere) -> None:
+    async with replicas(redis_here) as (one, _):
+        talk = Talk()
+        await talk.begin(one)
+        await talk.send(one, "tools/list", _meta={"agent-utilities/selection": {"query": "my secret plan"}})
+        with redis_here.client() as client:
+            kept = b"".join(key + b"".join(client.hgetall(key).values()) for key in client.keys("*"))
+    assert talk.headers["mcp-session-id"].encode() not in kept
+    assert b"secret plan" not in kept
+
+
+async def test_goes_on_here_while_redis_is_gone_and_is_told(redis_here: RedisHere) -> None:
+    server = replica(redis_here)
+    async with web_of(server) as one:
+        talk = Talk()
+        await talk.begin(one)
+        redis_here.kill()
+        try:
+            await talk.call(one, "write_note")
+            answer = (await talk.send(one, "tools/list")).json()["result"]
+            ready = (await one.get("/ready")).json()
+        finally:
+            redis_here.start()
+        told = answer["_meta"]["agent-utilities/selection"]["state"]
+        assert "write_note" in [tool["name"] for tool in answer["tools"]]
+        assert told["cause"].startswith("redis")
+        assert ready["state"]["status"] == "apart"
+        fleet = server.feature(Fleet)
+        assert fleet is not None
+        fleet.state._rests_until_s = 0.0  # which is over a second later
+        assert "write_note" in await talk.listed(one)
+        assert fleet.state.cause == ""
+    async with replicas(redis_here) as (other, _):
+        assert "write_note" in await talk.listed(other)
+
+
+async def test_is_refused_where_state_is_required_and_cannot_be_had(redis_here: RedisHere) -> None:
+    async with replicas(redis_here, MCP_STATE="required") as (one, _):
+        talk = Talk()
+        await talk.begin(one)
+        redis_here.kill()
+        try:
+            await talk.call(one, "write_note")
+            refused = (await talk.send(one, "tools/list")).json()
+        finally:
+            redis_here.start()
+    assert "error" in refused
