@@ -1,0 +1,99 @@
+"""What state in Redis costs a session: milliseconds, round trips and bytes of a list and a call, beside none.
+
+python benchmarks/fleet.py [--rounds N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from rich.console import Console
+from rich.table import Table
+
+from agent_utilities import AgentServer, create_mcp_server
+from agent_utilities.upstream.sealed_store import new_key
+from benchmarks.measure import quantile, spread
+from tests.features.fleet.redis_here import RedisHere
+from tests.features.fleet.test_sessions import Talk
+from tests.mcp.in_process import web_of
+
+N_TOOLS, N_REQUESTS = 50, 40
+MORE_MS, SESSION_BYTES = 1.2, 2048
+"""Goals: what a request of a session takes more at the median, and what one session takes in Redis."""
+
+
+def server(redis: RedisHere | None) -> AgentServer:
+    """Return a server of some tools, with state in Redis or without."""
+    shared = {"MCP_STATE_URL": redis.url, "MCP_SECRET_KEY": new_key()} if redis is not None else {}
+    mcp = create_mcp_server("cost", environ={"MCP_GRAPH": "off", "MCP_TOOL_SEARCH": "on", **shared})
+    for i in range(N_TOOLS):
+        mcp.tool(name=f"tool_{i}")(lambda: "done")
+    return mcp
+
+
+async def measure(redis: RedisHere, rounds: int) -> dict[str, dict[str, list[float]]]:
+    """Return the milliseconds that requests of a session took, by what they were and where its state is."""
+    taken: dict[str, dict[str, list[float]]] = {kind: {"here": [], "redis": []} for kind in ("list", "call")}
+    async with AsyncExitStack() as stack:
+        webs = {
+            "here": await stack.enter_async_context(web_of(server(None))),
+            "redis": await stack.enter_async_context(web_of(server(redis))),
+        }
+        talks = {where: Talk() for where in webs}
+        for where, web in webs.items():
+            await talks[where].begin(web)
+            await talks[where].listed(web)
+        for n in range(rounds + 1):
+            for i in range(N_REQUESTS):
+                for where in sorted(webs, reverse=bool((n + i) % 2)):
+                    for kind in ("list", "call"):
+                        began_s = time.perf_counter()
+                        if kind == "list":
+                            await talks[where].listed(webs[where])
+                        else:
+                            await talks[where].call(webs[where], f"tool_{i % N_TOOLS}")
+                        if n:  # the first warms up
+                            taken[kind][where].append(1000 * (time.perf_counter() - began_s))
+    return taken
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=10)
+    given = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as folder:
+        redis = RedisHere(Path(folder))
+        try:
+            with redis.client() as client:
+                client.config_resetstat()
+                taken = asyncio.run(measure(redis, given.rounds))
+                stats = client.info("commandstats")
+                (key,) = client.keys("*:session:*")
+                n_bytes = client.memory_usage(key)
+        finally:
+            redis.kill()
+    table = Table(title=f"requests of a session, {N_TOOLS} tools, ms")
+    for column in ("request", "here p50", "redis p50", "more", "here p99", "redis p99"):
+        table.add_column(column, justify="right")
+    for kind, by in taken.items():
+        here, there = (spread(by[where]).median for where in ("here", "redis"))
+        tails = [f"{quantile(by[where], 0.99):.2f}" for where in ("here", "redis")]
+        table.add_row(kind, f"{here:.2f}", f"{there:.2f}", f"{there - here:+.2f} (goal {MORE_MS})", *tails)
+    console, n = Console(), 2 * N_REQUESTS * (given.rounds + 1)
+    console.print(table)
+    counts = {name.removeprefix("cmdstat_"): round(told["calls"] / n, 2) for name, told in stats.items()}
+    console.print(f"redis commands a request: {counts}; one session takes {n_bytes} bytes, goal {SESSION_BYTES}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
