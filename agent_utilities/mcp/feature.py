@@ -89,6 +89,8 @@ class Feature:
 
     None where they keep to a deadline of their own.
     """
+    keeps: type | None = None
+    """The kind of what it keeps of a session, a dataclass, where replicas of the server are to share that."""
     hears: tuple[type[Event], ...] = (Event,)
     """The kinds of events that `notify` is told of."""
     host: AgentServer

@@ -12,7 +12,13 @@ from fastmcp.tools.base import Tool
 from agent_utilities.capabilities.offering import Offer
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.features.capabilities.answers import AS_JUDGED, CAPABILITY, CapabilityAnswers, capability_tool
-from agent_utilities.features.capabilities.caller import KEY, caller_capabilities, named_by, with_news
+from agent_utilities.features.capabilities.caller import (
+    KEY,
+    SessionCapabilities,
+    caller_capabilities,
+    named_by,
+    with_news,
+)
 from agent_utilities.features.capabilities.events import CapabilityMetrics
 from agent_utilities.features.capabilities.skills import skill_capabilities
 from agent_utilities.features.capabilities.switching import Switching
@@ -34,7 +40,7 @@ if TYPE_CHECKING:
 class Capabilities(Feature):
     """Serves the capabilities of one gateway."""
 
-    name = KEY
+    name, keeps = KEY, SessionCapabilities
     limit_s = None  # to route words and to begin servers has limits of its own
 
     def __init__(self, offer: Offer, upstreams: Upstreams, query: Query) -> None:

@@ -41,7 +41,7 @@ class Fleet(Feature):
                 f"the state's URL can't be used: {error}", "[hidden]", "env MCP_STATE_URL", hint
             ) from None
         self.state = host.state
-        host.sessions.share = SharedSessions(self.state)
+        host.sessions.share = SharedSessions(self.state, host)
 
     # -- where Redis does not answer -------------------------------------------------------------------------------
 

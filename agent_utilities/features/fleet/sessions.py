@@ -9,19 +9,16 @@ import time
 from collections.abc import Mapping
 from functools import cache
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent_utilities.features.capabilities.caller import KEY as CAPABILITIES
-from agent_utilities.features.capabilities.caller import SessionCapabilities
-from agent_utilities.features.tool_search.session import KEY as TOOL_SEARCH
-from agent_utilities.features.tool_search.session import SessionSearch
-from agent_utilities.features.usage.feature import Usage
-from agent_utilities.features.usage.trail import SessionUse
 from agent_utilities.mcp.sessions import Session, SessionRecord
 from agent_utilities.state.redis_state import RedisState, StateError
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.state")
 
@@ -29,12 +26,6 @@ KIND = "session"
 TTL_S = 24 * 3600
 """Seconds after its last change in which a session can be gone on with."""
 _N_TRIES = 8
-_SHARED: Mapping[str, type] = {
-    TOOL_SEARCH: SessionSearch,
-    Usage.name: SessionUse,
-    CAPABILITIES: SessionCapabilities,
-}
-"""What is shared of a session, by feature; what others keep of it stays with their process."""
 
 
 @cache
@@ -47,10 +38,11 @@ class SharedSessions:
 
     Args:
         state: where they are kept.
+        host: whose features say what of a session is shared; what others keep of it stays with their process.
     """
 
-    def __init__(self, state: RedisState) -> None:
-        self._state, self._key = state, state.derived("sessions")
+    def __init__(self, state: RedisState, host: AgentServer) -> None:
+        self._state, self._host, self._key = state, host, state.derived("sessions")
         self._known: WeakKeyDictionary[Session, tuple[dict[str, Any], int, float]] = WeakKeyDictionary()
         """What was last read or written of each: as it is kept, its version, and when that was written."""
 
@@ -70,8 +62,8 @@ class SharedSessions:
 
     def _take(self, session: Session, raw: dict[str, Any], version: int) -> None:
         self._known[session] = raw, version, time.monotonic()
-        others = {name: value for name, value in session.values.items() if name not in _SHARED}
-        session.renew({**others, **_decoded(raw)})
+        others = {name: value for name, value in session.values.items() if name not in self._kinds}
+        session.renew({**others, **self._decoded(raw)})
 
     async def put(self, session: Session, about: SessionRecord) -> None:
         """Hand on what a request has made of a session.
@@ -84,7 +76,7 @@ class SharedSessions:
             steps = list(session.steps or ())
             if not steps and "record" in raw and time.monotonic() < written_s + TTL_S / 2:
                 return
-            values = {**raw, **_encoded(session.values, raw), "v": 1, "record": _record(about)}
+            values = {**raw, **self._encoded(session.values, raw), "v": 1, "record": _record(about)}
             try:
                 other = await self._state.swap(KIND, session.id, version, values, TTL_S)
             except StateError:
@@ -116,27 +108,29 @@ class SharedSessions:
         except StateError:
             return  # it expires
 
+    @property
+    def _kinds(self) -> dict[str, type]:
+        return {each.name: each.keeps for each in self._host.features if each.keeps is not None}
+
+    def _encoded(self, values: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values as they are kept; fields of a newer release, which are unknown here, stay as they are."""
+        return {
+            name: {**raw.get(name, {}), **_adapter(kind).dump_python(values[name], mode="json")}
+            for name, kind in self._kinds.items()
+            if name in values
+        }
+
+    def _decoded(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values as they are used; what another release has in another shape is as if it were not there."""
+        found = {}
+        for name, kind in self._kinds.items():
+            if name in raw:
+                try:
+                    found[name] = _adapter(kind).validate_python(raw[name])
+                except ValidationError:
+                    logger.warning("%s of a session is of another version, and begins anew", name)
+        return found
+
 
 def _record(about: SessionRecord) -> dict[str, Any]:
     return {"owner": list(about.owner), "version": about.version, "params": dict(about.params)}
-
-
-def _encoded(values: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as they are kept; fields of a newer release, which are unknown here, stay as they are."""
-    return {
-        name: {**raw.get(name, {}), **_adapter(kind).dump_python(values[name], mode="json")}
-        for name, kind in _SHARED.items()
-        if name in values
-    }
-
-
-def _decoded(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as they are used; what another release has in another shape is as if it were not there."""
-    found = {}
-    for name, kind in _SHARED.items():
-        if name in raw:
-            try:
-                found[name] = _adapter(kind).validate_python(raw[name])
-            except ValidationError:
-                logger.warning("%s of a session is of another version, and begins anew", name)
-    return found

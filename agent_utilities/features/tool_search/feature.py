@@ -18,7 +18,7 @@ from agent_utilities.catalog.topics import DeferredTool, deferred_text
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.tool_search.entry_tools import call_tool, search_tool, unwrapped, with_schema
 from agent_utilities.features.tool_search.events import SearchEvent, SearchMetrics
-from agent_utilities.features.tool_search.session import KEY, kept
+from agent_utilities.features.tool_search.session import KEY, SessionSearch, kept
 from agent_utilities.features.tool_search.turns import Turns, permitted_by, permitted_of
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.events import Event
@@ -45,7 +45,7 @@ _ALIASES = tuple(entry("tool", alias, read_only=True) for alias in ALIASES)
 class ToolSearch(Feature):
     """Defers tools where that is asked for, and brings them back."""
 
-    name = KEY
+    name, keeps = KEY, SessionSearch
     hears = (SearchEvent,)
     limit_s = None  # the request's own deadline holds
 

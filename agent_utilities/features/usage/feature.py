@@ -71,6 +71,7 @@ class Usage(Feature):
     """
 
     name = "usage"
+    keeps = SessionUse
     hears = (RequestBegan, ToolCalled, ToolsListed, ToolsSought)
 
     def __init__(self, *, counts_by_default: bool = False) -> None:
