@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import SettingsError
 from agent_utilities.features.fleet.sessions import SharedSessions
+from agent_utilities.features.fleet.usage import SharedUsage
+from agent_utilities.features.usage.feature import Usage
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Request
 from agent_utilities.selection.merge import Narrowing
@@ -42,6 +44,12 @@ class Fleet(Feature):
             ) from None
         self.state = host.state
         host.sessions.share = SharedSessions(self.state, host)
+
+    async def run(self) -> None:
+        """Share what is logged of usage, where anything is."""
+        usage = self.host.feature(Usage)
+        if usage is not None and usage.mode != "off":
+            await SharedUsage(self.state, usage).run()
 
     # -- where Redis does not answer -------------------------------------------------------------------------------
 

@@ -37,6 +37,7 @@ from agent_utilities.visibility.decision import Decision
 if TYPE_CHECKING:
     from agent_utilities.settings import Settings
     from agent_utilities.usage.log import UsageLog
+    from agent_utilities.usage.model import Event as UsageEvent
     from agent_utilities.usage.model import Learned
 
 logger = logging.getLogger("agent_utilities.usage")
@@ -78,6 +79,8 @@ class Usage(Feature):
         self._counts_by_default = counts_by_default
         self.on_news: Callable[[], None] = lambda: None
         """Called when events were written."""
+        self.on_event: Callable[[UsageEvent], None] | None = None
+        """Told of each event that is logged here, where other replicas log it too."""
         self._log: UsageLog | None = None
         self._salt: bytes | None = None
         """What subjects are hashed with."""
@@ -146,6 +149,16 @@ class Usage(Feature):
                 self._sought(self._log, words, len(found), request)
                 self._note(request, lambda use: use.found_by(words, found))
 
+    @property
+    def log(self) -> UsageLog | None:
+        """The log that is written; None where nothing is."""
+        return self._log
+
+    def _record(self, log: UsageLog, event: UsageEvent) -> None:
+        log.record(event)
+        if self.on_event is not None:
+            self.on_event(event)
+
     def _note(self, request: Request, step: Callable[[SessionUse], SessionUse]) -> None:
         if request.session is not None:
             request.session.update(self.name, NOT_USED, step)
@@ -157,7 +170,8 @@ class Usage(Feature):
         session = call.request.session
         words, n_turns = words_of(call.request, call.name)
         facts = self.host.known_tools.named(call.decision.catalog, call.name)
-        log.record(
+        self._record(
+            log,
             Call(
                 at_ms=_now_ms(),
                 server=self.host.name,
@@ -171,7 +185,7 @@ class Usage(Feature):
                 revision=call.revision,
                 subject=self.subject(),
                 request=words if self.mode == "words" else "",
-            )
+            ),
         )
         if call.ok:
             self._note(call.request, lambda use: use.used(call.name))
@@ -190,7 +204,7 @@ class Usage(Feature):
     def _sought(self, log: UsageLog, words: str, n_found: int, request: Request) -> None:
         session = "" if request.session is None else request.session.id
         words = words if self.mode == "words" else ""
-        log.record(Search(_now_ms(), self.host.name, n_found, session, self.subject(), words))
+        self._record(log, Search(_now_ms(), self.host.name, n_found, session, self.subject(), words))
 
     def _listed(self, decision: Decision) -> None:
         """Count a list; the tools in it are recorded by `record_lists`, since there may be thousands."""
@@ -211,7 +225,7 @@ class Usage(Feature):
         now_ms = _now_ms()
         async for name, (catalog, i, n_lists) in in_turns(shown.items()):
             facts = self.host.known_tools.of(catalog, i)
-            log.record(Listed(now_ms, self.host.name, name, facts.server, n_lists, facts.tokens))
+            self._record(log, Listed(now_ms, self.host.name, name, facts.server, n_lists, facts.tokens))
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -228,7 +242,8 @@ class Usage(Feature):
         log.on_written = lambda: self.on_news()
         if self._is_of_subjects:
             try:
-                self._salt = await in_daemon_thread(partial(read_salt, self.path))
+                shared = self.host.state.derived("subjects") if self.host.state is not None else None
+                self._salt = shared or await in_daemon_thread(partial(read_salt, self.path))
             except UsageError as error:
                 logger.warning("%s; calls are logged for nobody, and teach nothing", error)
         try:
