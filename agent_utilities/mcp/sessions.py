@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import mcp_types
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
@@ -90,12 +90,12 @@ Step = tuple[str, Any, Callable[[Any], Any]]
 """By which a feature changes what it keeps: the feature's name, where it begins, and a pure step."""
 
 
-class Share(Protocol):
-    """Has the sessions of a server be the same on each of its replicas."""
+class Share:
+    """Has the sessions of a server be the same on each of its replicas; each method is a feature's to fill."""
 
     def name_of(self, protocol_id: str) -> str:
         """Return the name of a session, by the id that its client knows it by."""
-        ...
+        raise NotImplementedError
 
     async def fetch(self, session: Session) -> None:
         """Bring in what other replicas have made of a session; never fails, and never waits for long."""
@@ -105,7 +105,7 @@ class Share(Protocol):
 
     async def record_of(self, protocol_id: str) -> SessionRecord | None:
         """Return by what a session is opened that is unknown here; None where nothing is known of it."""
-        ...
+        return None
 
     async def forget(self, protocol_id: str) -> None:
         """Forget a session that its client has ended."""

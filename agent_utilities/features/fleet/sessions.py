@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent_utilities.mcp.sessions import Session, SessionRecord
+from agent_utilities.mcp.sessions import Session, SessionRecord, Share
 from agent_utilities.state.redis_state import RedisState, StateError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-class SharedSessions:
+class SharedSessions(Share):
     """Sessions whose values are loaded before a request, and swapped after it where it changed any.
 
     Args:
