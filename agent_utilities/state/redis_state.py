@@ -52,6 +52,8 @@ class RedisState:
         key: the operator's, 32 bytes; what is sealed and what is secret is derived from it.
     """
 
+    wait_s = WAIT_S
+
     def __init__(self, url: str, prefix: str, server: str, key: bytes) -> None:
         self.redis: Redis = Redis.from_url(
             url, socket_timeout=5.0, socket_connect_timeout=WAIT_S, health_check_interval=30, decode_responses=False
@@ -74,7 +76,7 @@ class RedisState:
 
     # -- asking, never for long ------------------------------------------------------------------------------------
 
-    async def ask(self, question: Awaitable[_T], within_s: float = WAIT_S) -> _T:
+    async def ask(self, question: Awaitable[_T]) -> _T:
         """Return what Redis answers.
 
         Raises:
@@ -85,10 +87,10 @@ class RedisState:
                 question.close()
             raise StateError(self.cause)
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(self.wait_s):
                 answer = await question
         except TimeoutError:
-            self._failed(f"redis did not answer within {within_s:g} s")
+            self._failed(f"redis did not answer within {self.wait_s:g} s")
             raise StateError(self.cause) from None
         except (RedisError, OSError) as error:
             self._failed(f"redis failed: {type(error).__name__}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from agent_utilities.state.redis_state import RedisState
 from tests.features.fleet.redis_here import RedisHere
 
 
@@ -17,8 +18,9 @@ def _redis_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis
 
 
 @pytest.fixture
-def redis_here(_redis_of_module: RedisHere) -> RedisHere:
-    """A Redis with nothing in it."""
+def redis_here(_redis_of_module: RedisHere, monkeypatch: pytest.MonkeyPatch) -> RedisHere:
+    """A Redis with nothing in it, which is waited for however busy the machine is."""
+    monkeypatch.setattr(RedisState, "wait_s", 60.0)
     with _redis_of_module.client() as client:
         client.flushall()
     return _redis_of_module
