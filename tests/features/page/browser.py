@@ -2,60 +2,28 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from tests.conformance import node
+from tests.debian import program
 
 AXE = "4.14.1"
 PATIENCE_MS = 20_000
 """After how long a test gives up; far more than anything here takes."""
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_INSTALL_S = 300
 _FLAGS = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update")
 
 
-@cache
 def chromium() -> str:
     """Return the path of a Chromium: the one on PATH, else Debian's, installed where this user may."""
-    if (found := _found()) is not None:
-        return found
-    apt = shutil.which("apt-get")
-    if apt is None or os.getuid() != 0:
-        pytest.skip("no Chromium is on PATH, and it can't be installed: that takes root and apt-get")
-    with (Path(tempfile.gettempdir()) / "agent-utilities-chromium.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be installing it
-        if _found() is None:
-            _install(apt)
-    return _found() or pytest.skip("apt-get installed a chromium that is not on PATH")
-
-
-def _found() -> str | None:
-    return next((path for name in _NAMES if (path := shutil.which(name))), None)
-
-
-def _install(apt: str) -> None:
-    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for what in (["update"], ["install", "-y", "chromium"]):
-        try:
-            done = subprocess.run([apt, "-qq", *what], env=environ, capture_output=True, text=True, timeout=_INSTALL_S)
-        except subprocess.TimeoutExpired:
-            pytest.skip(f"apt-get {what[0]} did not end within {_INSTALL_S} s")
-        if done.returncode:
-            pytest.skip(f"apt-get {what[0]} failed: {done.stderr.strip()[-200:]}")
+    return program("chromium", *_NAMES)
 
 
 @cache

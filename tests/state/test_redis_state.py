@@ -1,0 +1,278 @@
+"""`RedisState` against a real Redis: nobody's write is lost, nobody waits for long, and a stranger's entries are none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import time
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agent_utilities.state.redis_state import WAIT_S, RedisState, StateError
+from tests.every import every
+from tests.fleet.services import redis_server
+
+pytestmark = [pytest.mark.outside, pytest.mark.anyio]
+
+KEY = bytes(range(32))
+LATE_S = 0.25
+"""What a busy machine may add to a wait before a test fails."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with redis_server(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _empty(server):
+    server.flush()
+
+
+@asynccontextmanager
+async def client_of(server, url="", key=KEY):
+    state = RedisState(url or server.url(), "agent-utilities", "one", key)
+    try:
+        yield state
+    finally:
+        await state.close()
+
+
+@pytest.fixture
+async def state(server):
+    async with client_of(server) as made:
+        yield made
+
+
+async def fails(state: RedisState) -> tuple[str, float]:
+    """Return why a question gets no answer, and after how many seconds that is said."""
+    begun = time.monotonic()
+    with pytest.raises(StateError) as raised:
+        await state.swap("set", "a", 0, {"v": 1}, 60)
+    assert str(raised.value) == state.cause
+    return state.cause, time.monotonic() - begun
+
+
+async def comes_back(state: RedisState) -> None:
+    """Ask until there is an answer, as requests do."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await state.swap("set", "back", 0, {"v": 1}, 60)
+            except StateError:
+                await asyncio.sleep(0.02)
+            else:
+                break
+    assert state.cause == ""
+
+
+class TestValues:
+    async def test_what_was_never_kept_is_nothing_at_version_0(self, state):
+        assert await state.load("set", "a") == ({}, 0)
+
+    async def test_are_loaded_as_they_were_swapped_with_a_version_one_higher(self, state):
+        assert await state.swap("set", "a", 0, {"v": 1, "tools": ["é", "b"]}, 60) is None
+        assert await state.load("set", "a") == ({"v": 1, "tools": ["é", "b"]}, 1)
+
+    async def test_who_comes_second_is_told_what_there_is(self, state):
+        await state.swap("set", "a", 0, {"by": "first"}, 60)
+        assert await state.swap("set", "a", 0, {"by": "second"}, 60) == ({"by": "first"}, 1)
+        assert await state.load("set", "a") == ({"by": "first"}, 1)
+
+    async def test_who_comes_after_a_flush_is_told_that_there_is_nothing(self, state, server):
+        await state.swap("set", "a", 0, {"by": "first"}, 60)
+        server.flush()
+        assert await state.swap("set", "a", 1, {"by": "second"}, 60) == ({}, 0)
+
+    async def test_fifty_increments_at_once_by_two_clients_come_to_fifty(self, server):
+        async def add(state):
+            values, version = await state.load("count", "a")
+            while (found := await state.swap("count", "a", version, {"n": values.get("n", 0) + 1}, 60)) is not None:
+                values, version = found
+
+        async with client_of(server) as one, client_of(server) as two:
+            await asyncio.gather(*(add(state) for state in [one, two] * 25))
+            assert await one.load("count", "a") == ({"n": 50}, 50)
+
+    async def test_go_when_their_time_is_over_and_a_swap_gives_them_time_anew(self, state, server):
+        await state.swap("set", "a", 0, {"v": 1}, 10)
+        assert 5 < server.admin.ttl(state.name("set", "a")) <= 10
+        await state.swap("set", "a", 1, {"v": 1}, 60)
+        assert 50 < server.admin.ttl(state.name("set", "a")) <= 60
+
+    async def test_removed_are_nothing(self, state):
+        await state.swap("set", "a", 0, {"v": 1}, 60)
+        await state.remove("set", "a")
+        assert await state.load("set", "a") == ({}, 0)
+
+    async def test_of_servers_and_kinds_are_apart(self, state):
+        await state.swap("set", "a", 0, {"v": 1}, 60)
+        assert await state.load("trail", "a") == ({}, 0)
+        assert state.name("set", "a") == "agent-utilities:one:set:{a}"
+
+
+class TestStrangers:
+    """Who may write to Redis puts there what they like."""
+
+    HOSTILE = {
+        "no JSON": b"{",
+        "a list": b'[{"tools": ["all"]}]',
+        "a number": b"7",
+        "no text": b"\xff\xfe\x00",
+        "deep": b"[" * 100_000,
+        "ten megabytes": json.dumps({"a": "x" * 10_000_000}).encode(),
+    }
+
+    @every("kind", HOSTILE)
+    async def test_values_that_are_none_count_as_nothing_and_are_swapped_away(self, state, server, kind):
+        server.admin.delete(state.name("set", "a"))
+        server.admin.hset(state.name("set", "a"), mapping={"version": 3, "values": self.HOSTILE[kind]})
+        assert await state.load("set", "a") == ({}, 3)
+        assert await state.swap("set", "a", 2, {"v": 1}, 60) == ({}, 3)
+        assert await state.swap("set", "a", 3, {"v": 1}, 60) is None
+        assert await state.load("set", "a") == ({"v": 1}, 4)
+
+    @every("version", ["x", "-1", "1.5", "1e400", "nan", "9" * 400, ""])
+    async def test_a_version_that_is_no_number_counts_as_0_and_is_swapped_away(self, state, server, version):
+        server.admin.hset(state.name("set", "a"), mapping={"version": version, "values": '{"v": 1}'})
+        assert (await state.load("set", "a"))[1] == 0
+        assert await state.swap("set", "a", 5, {"v": 2}, 60) == ({"v": 1}, 0)
+        assert await state.swap("set", "a", 0, {"v": 2}, 60) is None
+        assert await state.load("set", "a") == ({"v": 2}, 1)
+
+    async def test_a_key_of_another_type_is_an_error_that_is_said(self, state, server):
+        server.admin.set(state.name("set", "a"), "text")
+        with pytest.raises(StateError, match="redis failed: ResponseError"):
+            await state.load("set", "a")
+
+    def sealed_by(self, key: bytes = KEY, name: str = "snapshot:a") -> bytes:
+        return RedisState("redis://127.0.0.1:9", "p", "s", key).sealed(name, b"what models read")
+
+    async def test_what_is_sealed_opens_under_its_name(self, state):
+        sealed = self.sealed_by()
+        assert b"models" not in sealed
+        assert state.opened("snapshot:a", sealed) == b"what models read"
+
+    async def test_the_same_content_is_sealed_differently_each_time(self):
+        assert self.sealed_by() != self.sealed_by()
+
+    async def test_what_is_not_sealed_so_does_not_open_and_that_is_logged(self, state, caplog):
+        whole = self.sealed_by()
+        changed = [bytes([*whole[:at], whole[at] ^ 1, *whole[at + 1 :]]) for at in range(len(whole))]
+        for sealed in [self.sealed_by(name="snapshot:b"), self.sealed_by(os.urandom(32)), *changed, whole[:12], b"x"]:
+            caplog.clear()
+            assert state.opened("snapshot:a", sealed) is None
+            assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+    async def test_what_is_not_there_does_not_open_and_nothing_is_logged(self, state, caplog):
+        assert (state.opened("snapshot:a", None), state.opened("snapshot:a", b"")) == (None, None)
+        assert caplog.records == []
+
+    async def test_a_derived_secret_is_equal_on_replicas_and_for_no_two_uses(self, state, server):
+        async with client_of(server) as replica, client_of(server, key=os.urandom(32)) as other:
+            assert state.derived("login") == replica.derived("login")
+            assert len({state.derived("login"), state.derived("seal"), other.derived("login"), KEY}) == 4
+
+
+class TestFaults:
+    async def test_redis_gone_is_said_within_a_quarter_second_and_it_comes_back(self, state, server):
+        await state.swap("set", "a", 0, {"v": 1}, 60)
+        server.kill()
+        try:
+            cause, seconds = await fails(state)
+        finally:
+            server.start()
+        assert cause.startswith("redis failed: ConnectionError") or "did not answer" in cause
+        assert seconds < WAIT_S + LATE_S
+        await comes_back(state)
+
+    async def test_redis_halted_is_said_within_a_quarter_second_then_at_once_and_it_comes_back(self, state, server):
+        await state.swap("set", "a", 0, {"v": 1}, 60)
+        server.pause()
+        try:
+            cause, seconds = await fails(state)
+            _, again_seconds = await fails(state)
+        finally:
+            server.go_on()
+        assert cause == "redis did not answer within 0.25 s"
+        assert WAIT_S - 0.02 < seconds < WAIT_S + LATE_S
+        assert again_seconds < 0.05
+        await comes_back(state)
+
+    async def test_redis_that_takes_two_seconds_is_not_waited_for(self, state, server):
+        server.slow(2)
+        cause, seconds = await fails(state)
+        assert (cause, seconds < WAIT_S + LATE_S) == ("redis did not answer within 0.25 s", True)
+        await comes_back(state)
+
+    async def test_redis_full_is_said_and_it_comes_back_once_there_is_room(self, state, server):
+        server.fill()
+        try:
+            cause, seconds = await fails(state)
+        finally:
+            server.make_room()
+        assert (cause, seconds < WAIT_S) == ("redis failed: OutOfMemoryError", True)
+        await comes_back(state)
+
+    async def test_redis_flushed_is_no_fault(self, state, server):
+        await state.swap("set", "a", 0, {"v": 1}, 60)
+        server.flush()
+        assert (await state.load("set", "a"), state.cause) == (({}, 0), "")
+        assert await state.swap("set", "a", 0, {"v": 1}, 60) is None
+
+    async def test_an_answer_that_comes_too_late_is_given_to_nobody_else(self, state, server):
+        for one in "abc":
+            await state.swap("set", one, 0, {"is": one}, 60)
+        server.pause()
+        try:
+            asked = [asyncio.create_task(state.load("set", one)) for one in "abc" * 5]
+            assert all(isinstance(each, StateError) for each in await asyncio.gather(*asked, return_exceptions=True))
+        finally:
+            server.go_on()
+        await comes_back(state)
+        loaded = await asyncio.gather(*(state.load("set", one) for one in "abc" * 5))
+        assert [values["is"] for values, _ in loaded] == list("abc" * 5)
+
+    async def test_a_fault_and_its_end_are_logged_once(self, state, server, caplog):
+        caplog.set_level(logging.INFO, "agent_utilities.state")
+        server.pause()
+        try:
+            for _ in range(5):
+                await fails(state)
+        finally:
+            server.go_on()
+        await comes_back(state)
+        assert [record.message for record in caplog.records] == [
+            "redis did not answer within 0.25 s; requests go on with this process's state",
+            "redis answers again",
+        ]
+
+
+class TestLogins:
+    async def test_a_wrong_password_is_an_error_that_shows_none(self, tmp_path):
+        with redis_server(tmp_path, "secret") as server:
+            async with client_of(server, server.url(":wrong")) as state:
+                cause, _ = await fails(state)
+                assert cause == "redis failed: AuthenticationError"
+            async with client_of(server) as state:
+                assert await state.load("set", "a") == ({}, 0)
+
+    async def test_a_user_who_may_use_our_keys_alone_is_enough(self, tmp_path):
+        rule = "fleet on >p%40ss ~agent-utilities:* &agent-utilities:* -@all +@hash +@scripting +expire +del +@connection"
+        with redis_server(tmp_path, "secret", [rule]) as server:
+            async with client_of(server, server.url("fleet:p%2540ss")) as state:
+                assert await state.swap("set", "a", 0, {"v": 1}, 60) is None
+                assert await state.load("set", "a") == ({"v": 1}, 1)
+                await state.remove("set", "a")
+
+    async def test_tls_is_taken_with_the_certificate_that_the_url_names_and_with_no_other(self, tmp_path):
+        with redis_server(tmp_path, "secret", is_tls=True) as server:
+            async with client_of(server) as state:
+                assert await state.swap("set", "a", 0, {"v": 1}, 60) is None
+            async with client_of(server, server.url().partition("?")[0]) as state:
+                cause, _ = await fails(state)
+                assert cause == "redis failed: ConnectionError"
