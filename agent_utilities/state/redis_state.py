@@ -28,7 +28,8 @@ _REST_S = 1.0
 """Seconds for which Redis is left alone once it did not answer."""
 _NONCE_BYTES = 12
 _SWAP = """
-local version = tonumber(redis.call('HGET', KEYS[1], 'version') or '0')
+local version = redis.call('HGET', KEYS[1], 'version') or ''
+version = #version <= 15 and string.match(version, '^%d+$') and tonumber(version) or 0
 if version ~= tonumber(ARGV[1]) then return {version, redis.call('HGET', KEYS[1], 'values') or ''} end
 redis.call('HSET', KEYS[1], 'version', version + 1, 'values', ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[3])
@@ -115,7 +116,8 @@ class RedisState:
         """
         reading = cast(Awaitable[list[Any]], self.redis.hmget(self.name(kind, one), ["version", "values"]))
         version, values = await self.ask(reading)
-        return self._read(kind, one, values), int(version or 0)
+        number = int(version) if version and version.isdigit() and len(version) <= 15 else 0  # as the script reads it
+        return self._read(kind, one, values), number
 
     async def swap(
         self, kind: str, one: str, version: int, values: Mapping[str, Any], ttl_s: int

@@ -1,4 +1,4 @@
-"""`RedisState` against a real Redis: nobody's write is lost, nobody waits for long, and a stranger's entries are none."""
+"""`RedisState` against a real Redis: no write is lost, nobody waits for long, a stranger's entries are none."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from tests.fleet.services import redis_server
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 
 KEY = bytes(range(32))
-LATE_S = 0.25
+LATE_S = 0.5
 """What a busy machine may add to a wait before a test fails."""
+PATIENT_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,9 @@ def _empty(server):
 
 @asynccontextmanager
 async def client_of(server, url="", key=KEY):
+    """Give a client that waits for Redis however busy this machine is; tests of faults have it wait as requests do."""
     state = RedisState(url or server.url(), "agent-utilities", "one", key)
+    state.wait_s = PATIENT_S
     try:
         yield state
     finally:
@@ -48,9 +51,9 @@ async def state(server):
         yield made
 
 
-async def fails(state: RedisState) -> tuple[str, float]:
+async def fails(state: RedisState, wait_s: float = WAIT_S) -> tuple[str, float]:
     """Return why a question gets no answer, and after how many seconds that is said."""
-    begun = time.monotonic()
+    state.wait_s, begun = wait_s, time.monotonic()
     with pytest.raises(StateError) as raised:
         await state.swap("set", "a", 0, {"v": 1}, 60)
     assert str(raised.value) == state.cause
@@ -59,7 +62,8 @@ async def fails(state: RedisState) -> tuple[str, float]:
 
 async def comes_back(state: RedisState) -> None:
     """Ask until there is an answer, as requests do."""
-    async with asyncio.timeout(10):
+    state.wait_s = PATIENT_S
+    async with asyncio.timeout(PATIENT_S):
         while True:
             try:
                 await state.swap("set", "back", 0, {"v": 1}, 60)
@@ -115,22 +119,24 @@ class TestValues:
         assert state.name("set", "a") == "agent-utilities:one:set:{a}"
 
 
+HOSTILE = {
+    "what nobody sealed": b'{"v": 1}',
+    "no JSON": b"{",
+    "a list": b'[{"tools": ["all"]}]',
+    "a number": b"7",
+    "no text": b"\xff\xfe\x00",
+    "deep": b"[" * 100_000,
+    "ten megabytes": json.dumps({"a": "x" * 10_000_000}).encode(),
+}
+
+
 class TestStrangers:
     """Who may write to Redis puts there what they like."""
-
-    HOSTILE = {
-        "no JSON": b"{",
-        "a list": b'[{"tools": ["all"]}]',
-        "a number": b"7",
-        "no text": b"\xff\xfe\x00",
-        "deep": b"[" * 100_000,
-        "ten megabytes": json.dumps({"a": "x" * 10_000_000}).encode(),
-    }
 
     @every("kind", HOSTILE)
     async def test_values_that_are_none_count_as_nothing_and_are_swapped_away(self, state, server, kind):
         server.admin.delete(state.name("set", "a"))
-        server.admin.hset(state.name("set", "a"), mapping={"version": 3, "values": self.HOSTILE[kind]})
+        server.admin.hset(state.name("set", "a"), mapping={"version": 3, "values": HOSTILE[kind]})
         assert await state.load("set", "a") == ({}, 3)
         assert await state.swap("set", "a", 2, {"v": 1}, 60) == ({}, 3)
         assert await state.swap("set", "a", 3, {"v": 1}, 60) is None
@@ -138,11 +144,18 @@ class TestStrangers:
 
     @every("version", ["x", "-1", "1.5", "1e400", "nan", "9" * 400, ""])
     async def test_a_version_that_is_no_number_counts_as_0_and_is_swapped_away(self, state, server, version):
-        server.admin.hset(state.name("set", "a"), mapping={"version": version, "values": '{"v": 1}'})
-        assert (await state.load("set", "a"))[1] == 0
-        assert await state.swap("set", "a", 5, {"v": 2}, 60) == ({"v": 1}, 0)
+        server.admin.delete(state.name("set", "a"))
+        server.admin.hset(state.name("set", "a"), mapping={"version": version})
+        assert await state.load("set", "a") == ({}, 0)
+        assert await state.swap("set", "a", 5, {"v": 2}, 60) == ({}, 0)
         assert await state.swap("set", "a", 0, {"v": 2}, 60) is None
         assert await state.load("set", "a") == ({"v": 2}, 1)
+
+    async def test_one_persons_values_put_in_anothers_place_count_as_nothing(self, state, server):
+        await state.swap("set", "a", 0, {"v": 1}, 60)
+        server.admin.copy(state.name("set", "a"), state.name("set", "b"))
+        server.admin.copy(state.name("set", "a"), state.name("trail", "a"))
+        assert [await state.load(*name) for name in (("set", "b"), ("trail", "a"))] == [({}, 1)] * 2
 
     async def test_a_key_of_another_type_is_an_error_that_is_said(self, state, server):
         server.admin.set(state.name("set", "a"), "text")
@@ -200,7 +213,7 @@ class TestFaults:
             server.go_on()
         assert cause == "redis did not answer within 0.25 s"
         assert WAIT_S - 0.02 < seconds < WAIT_S + LATE_S
-        assert again_seconds < 0.05
+        assert again_seconds < 0.1
         await comes_back(state)
 
     async def test_redis_that_takes_two_seconds_is_not_waited_for(self, state, server):
@@ -212,10 +225,10 @@ class TestFaults:
     async def test_redis_full_is_said_and_it_comes_back_once_there_is_room(self, state, server):
         server.fill()
         try:
-            cause, seconds = await fails(state)
+            cause, _ = await fails(state, PATIENT_S)
         finally:
             server.make_room()
-        assert (cause, seconds < WAIT_S) == ("redis failed: OutOfMemoryError", True)
+        assert cause == "redis failed: OutOfMemoryError"
         await comes_back(state)
 
     async def test_redis_flushed_is_no_fault(self, state, server):
@@ -228,6 +241,7 @@ class TestFaults:
         for one in "abc":
             await state.swap("set", one, 0, {"is": one}, 60)
         server.pause()
+        state.wait_s = WAIT_S
         try:
             asked = [asyncio.create_task(state.load("set", one)) for one in "abc" * 5]
             assert all(isinstance(each, StateError) for each in await asyncio.gather(*asked, return_exceptions=True))
@@ -256,13 +270,13 @@ class TestLogins:
     async def test_a_wrong_password_is_an_error_that_shows_none(self, tmp_path):
         with redis_server(tmp_path, "secret") as server:
             async with client_of(server, server.url(":wrong")) as state:
-                cause, _ = await fails(state)
+                cause, _ = await fails(state, PATIENT_S)
                 assert cause == "redis failed: AuthenticationError"
             async with client_of(server) as state:
                 assert await state.load("set", "a") == ({}, 0)
 
     async def test_a_user_who_may_use_our_keys_alone_is_enough(self, tmp_path):
-        rule = "fleet on >p%40ss ~agent-utilities:* &agent-utilities:* -@all +@hash +@scripting +expire +del +@connection"
+        rule = "fleet on >p%40ss ~agent-utilities:* -@all +@hash +@scripting +expire +del +@connection"
         with redis_server(tmp_path, "secret", [rule]) as server:
             async with client_of(server, server.url("fleet:p%2540ss")) as state:
                 assert await state.swap("set", "a", 0, {"v": 1}, 60) is None
@@ -274,5 +288,5 @@ class TestLogins:
             async with client_of(server) as state:
                 assert await state.swap("set", "a", 0, {"v": 1}, 60) is None
             async with client_of(server, server.url().partition("?")[0]) as state:
-                cause, _ = await fails(state)
+                cause, _ = await fails(state, PATIENT_S)
                 assert cause == "redis failed: ConnectionError"
