@@ -371,7 +371,8 @@ class AgentServer(FastMCP[Any]):
 
     def health(self) -> dict[str, Any]:
         """Return whether every lifespan has been entered, under `status`, what features tell everybody, warnings."""
-        health = {"status": "ready" if is_started(self) else "starting", **self.features.health()}
+        status = "stopping" if self.stopping.is_draining else "ready" if is_started(self) else "starting"
+        health = {"status": status, **self.features.health()}
         warnings = self.operator_bounds.warnings()
         return {**health, "warnings": warnings} if warnings else health
 

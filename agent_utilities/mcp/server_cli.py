@@ -152,6 +152,7 @@ def _serve(server: AgentServer, options: Options) -> None:
     run: dict[str, Any] = {"transport": server.transport, "show_banner": False, "log_level": options.log_level.upper()}
     if options.transport != "stdio":
         run |= {"host": options.host, "port": options.port}
+        server.stopping.drain_s = options.drain
         if not is_loopback(options.host) and server.auth is None:
             print(
                 f"WARNING: {Path(sys.argv[0]).name} binds {options.host}:{options.port} without auth: anyone who can "

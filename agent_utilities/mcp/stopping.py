@@ -68,6 +68,10 @@ class Stopping:
     def __init__(self, close_streams: Callable[[], None]) -> None:
         self.begun = asyncio.Event()
         """Set when a signal has come: requests under way have a second to finish, and further ones are refused."""
+        self.drain_s = 0.0
+        """Seconds for which SIGTERM leaves everything as it is, so that who balances sees `/ready` fail and goes."""
+        self.is_draining = False
+        """Whether a signal has come: from then on `/ready` fails."""
         self.signal: int | None = None
         """The one that has come."""
         self.end_input: Callable[[], None] | None = None
@@ -106,7 +110,8 @@ class Stopping:
     def heeding_signals(self) -> Iterator[None]:
         """Have SIGTERM and Ctrl-C answer requests before they do what they do now; a second signal does it at once.
 
-        Off the main thread, on Windows, and where a signal has no handler, everything stays as it is.
+        Where there is a time to drain, SIGTERM waits for its end, and a second signal does not. Off the main thread, on
+        Windows, and where a signal has no handler, everything stays as it is.
         """
         if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
             yield
@@ -117,6 +122,15 @@ class Stopping:
         }
 
         def heed(number: int, frame: FrameType | None) -> None:
+            is_first, self.is_draining = not self.is_draining, True
+            if is_first and self.drain_s and number == signal.SIGTERM:
+                loop.call_soon_threadsafe(self._drain, partial(end, number, frame))
+            else:
+                end(number, frame)
+
+        def end(number: int, frame: FrameType | None) -> None:
+            if signal.getsignal(number) is not heed:  # a second signal was sooner
+                return
             restore()
             then = self.end_input or partial(before[number], number, frame)
             loop.call_soon_threadsafe(self._stop, number, then)
@@ -134,6 +148,10 @@ class Stopping:
             yield
         finally:
             restore()
+
+    def _drain(self, then: Callable[[], None]) -> None:
+        logger.info("stopping in %g s; requests are answered until then", self.drain_s)
+        asyncio.get_running_loop().call_later(self.drain_s, then)
 
     def _stop(self, number: int, then: Callable[[], object]) -> None:
         self.signal = number

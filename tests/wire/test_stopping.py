@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -81,6 +82,57 @@ def test_answers_every_call_on_every_wire_and_logs_no_traceback() -> None:
         assert ended(server.process) == 0
         assert "Traceback" not in server.log
         assert "ERROR" not in server.log  # of the web server, for half a response
+
+
+DRAINING = re.compile("stopping in")
+
+
+def ready(http: RawHttp) -> tuple[int, str]:
+    """Return what `/ready` answers with, and as what."""
+    reply = http.get("/ready")
+    return reply.status, reply.json["status"]
+
+
+def test_that_drains_serves_on_every_wire_and_is_not_ready_until_a_second_signal() -> None:
+    launch = Launch(script="stopping_server.py", options=("--drain", "600"))
+    calls: list[tuple[WireName, str]] = [(wire, "finish") for wire in HTTP_WIRES]
+    with served(launch) as server, closing(RawHttp(server.url)) as http, calling(server, calls) as answers:
+        request, headers = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        with closing(RawHttp(server.url).stream("/mcp", headers, request)) as listening:
+            assert b"acknowledged" in listening.event()
+            assert ready(http) == (200, "ready")
+            server.process.send_signal(signal.SIGTERM)
+            server.wait_for(DRAINING)
+            assert ready(http) == (503, "stopping")
+            assert http.get("/health").status == 200
+            for wire in HTTP_WIRES:
+                with closing(Access(server.url)) as access, access.calling(wire) as caller:
+                    assert len(caller.ask("tools/list").result["tools"]) == 4
+            server.process.send_signal(signal.SIGTERM)
+            assert all("finished" in json.dumps(answer().result) for answer in answers)
+            assert '"result"' in listening.event().decode()
+        assert ended(server.process) == 0
+        assert "Traceback" not in server.log
+
+
+def test_that_drained_ends_by_itself_once_its_time_is_over() -> None:
+    launch = Launch(script="stopping_server.py", options=("--drain", "1"))
+    with served(launch) as server, calling(server, [("modern", "finish"), ("legacy", "wait")]) as answers:
+        begun = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        finished, waited = (answer() for answer in answers)
+        assert time.monotonic() - begun > 1
+        assert "finished" in json.dumps(finished.result)
+        assert told_why(waited)
+        assert ended(server.process) == 0
+
+
+def test_that_drains_ends_at_once_by_ctrl_c() -> None:
+    launch = Launch(script="stopping_server.py", options=("--drain", "600"))
+    with served(launch) as server:
+        server.process.send_signal(signal.SIGINT)
+        assert ended(server.process) == 130
+        assert DRAINING.search(server.log) is None
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])

@@ -82,6 +82,7 @@ class Options:
         transport: How clients reach it: stdio (default), http or sse.
         host: Address to bind, over HTTP (127.0.0.1).
         port: Port to bind, over HTTP (8001); 0 for a free one.
+        drain: Over HTTP, seconds from SIGTERM on in which requests are answered while /ready fails (0).
         list_tools: Print what would be visible, with reasons, and exit.
         as_json: With --list: print JSON.
         log_level: Log lines on stderr from debug, info (default), warning or error.
@@ -101,6 +102,7 @@ class Options:
     transport: Annotated[Transport, option("-t", "--transport", metavar="KIND")] = "stdio"
     host: Annotated[str, option(metavar="ADDRESS")] = "127.0.0.1"
     port: Annotated[int, option("--port", "-p", metavar="N", min=0, max=65535)] = 8001
+    drain: Annotated[float, option(metavar="SECONDS", min=0, panel=_NETWORK, few=True)] = 0.0
     list_tools: Annotated[bool, option("--list")] = False
     as_json: Annotated[bool, option("--json")] = False
     log_level: Annotated[LogLevel, option(metavar="LEVEL")] = "info"
