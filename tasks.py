@@ -14,6 +14,7 @@ format    rewrite files in the house format, and the tables of the docs from the
 gauges    print what the house weighs and how far a request goes in it, beside the most that each may be; `--lower`
           writes down what is less by now
 bench     run the benchmarks             serve     serve logs-agent on http://127.0.0.1:8001
+fleet     run three gateways that share a Redis behind nginx, kill one, roll one, and tell what four clients saw
 picture   write the README's picture of the page, docs/page.png
 """
 
@@ -183,12 +184,17 @@ def serve(*arguments: str) -> None:
     run(BIN / "logs-agent-mcp", "-t", "http", *arguments)
 
 
+def fleet() -> None:
+    run(PYTHON, "-m", "tests.fleet.show")
+
+
 def picture() -> None:
     run(PYTHON, "-m", "tests.features.page.picture", "docs/page.png")
 
 
-_ALL = (demo, test, fast_everywhere, nightly, check, lint, types, layers, docs, format, gauges, bench, serve, picture)
-TASKS = {task.__name__.replace("_", "-"): task for task in _ALL}
+_CHECKS = (test, fast_everywhere, nightly, check, lint, types, layers, docs)
+_OTHERS = (demo, format, gauges, bench, serve, fleet, picture)
+TASKS = {task.__name__.replace("_", "-"): task for task in (*_CHECKS, *_OTHERS)}
 TAKES_ARGUMENTS = {"test", "fast-everywhere", "nightly", "check", "gauges", "bench", "serve"}
 
 
