@@ -12,18 +12,25 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from agent_utilities.settings import VARIABLES
+from agent_utilities.upstream.sealed_store import new_key
 from tests.every import every
+from tests.fleet.services import redis_server
 from tests.wire.http_raw import RawHttp
 from tests.wire.processes import HttpProcess
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
-SERVERS = {name: each for name, each in COMPOSE["services"].items() if name != "neo4j"}
-AGENTS = {name: each for name, each in SERVERS.items() if name != "gateway"}
+SERVERS = {name: each for name, each in COMPOSE["services"].items() if "image" not in each}
+AGENTS = {name: each for name, each in SERVERS.items() if "gateway" not in each["command"]}
+FLEET = {name: each for name, each in COMPOSE["services"].items() if each.get("profiles") == ["fleet"]}
 GATEWAY = SERVERS["gateway"]
 CONFIG = json.loads((ROOT / "compose.mcp.json").read_text(encoding="utf-8"))["mcpServers"]
+ENDING_S = 12
+"""Seconds in which a process has ended once it has drained: calls under way, the web server, what it has opened."""
 
 
 COMMANDS = {tuple(each["command"]): None for each in AGENTS.values()}
@@ -119,6 +126,47 @@ def test_the_gateway_has_every_agent_by_its_service_and_its_port():
         if "profiles" not in each
     }
     assert {"neo4j", *(url["url"].split("/")[2].split(":")[0] for url in CONFIG.values())} == set(GATEWAY["depends_on"])
+
+
+def test_a_fleet_is_three_gateways_a_redis_that_is_not_published_and_a_balancer_that_is():
+    assert list(FLEET) == ["gateway-1", "gateway-2", "gateway-3", "redis", "balancer"]
+    assert [name for name, each in FLEET.items() if "ports" in each] == ["balancer"]
+
+
+def test_the_balancer_has_every_gateway_by_its_service_and_its_port():
+    shipped = (ROOT / "deploy" / "nginx.conf").read_text(encoding="utf-8")
+    gateways = {name: each for name, each in FLEET.items() if name in SERVERS}
+    ports = {name: each["command"][each["command"].index("-p") + 1] for name, each in gateways.items()}
+    assert re.findall(r"server (\S+):(\d+);", shipped) == list(ports.items())
+    assert f"listen {FLEET['balancer']['ports'][0].rpartition(':')[2]};" in shipped
+    assert FLEET["balancer"]["volumes"] == ["./deploy/nginx.conf:/etc/nginx/conf.d/default.conf:ro"]
+
+
+def test_a_gateway_of_the_fleet_is_stopped_only_after_it_has_drained():
+    command = FLEET["gateway-1"]["command"]
+    assert int(FLEET["gateway-1"]["stop_grace_period"].removesuffix("s")) >= ENDING_S + int(
+        command[command.index("--drain") + 1]
+    )
+
+
+def test_every_variable_of_ours_is_a_setting():
+    named = {name for each in SERVERS.values() for name in each["environment"] if name.startswith("MCP_")}
+    assert named - set(VARIABLES) == set()
+
+
+def test_a_gateway_of_the_fleet_shares_what_it_knows_with_a_redis_where_it_has_the_key(tmp_path):
+    service, config = FLEET["gateway-1"], tmp_path / "mcp.json"
+    config.write_text('{"mcpServers": {}}', encoding="utf-8")
+    with redis_server(tmp_path) as redis:
+        given = {"CONFIG": str(config), "MCP_STATE_URL": redis.url(), "HOME": str(tmp_path)}
+        with started(service, **given, MCP_SECRET_KEY=new_key()) as (gateway, port):
+            assert is_healthy(service, port)
+            with closing(RawHttp(f"http://127.0.0.1:{port}")) as http:
+                while http.get("/ready", [("host", "balancer")]).json["state"] != {"status": "ready"}:
+                    pass  # a busy machine may not have had an answer of Redis yet
+            gateway.process.kill()  # it would drain
+        with pytest.raises(RuntimeError, match="agent-utilities key new"), started(service, **given, MCP_SECRET_KEY=""):
+            pass
 
 
 def test_what_the_gateway_keeps_is_in_its_volume():

@@ -24,6 +24,7 @@ from tests.wire.processes import HttpProcess
 
 _READY = re.compile("Ready to accept connections")
 _WHO = "127.0.0.1"
+_SHIPPED = Path(__file__).parents[2] / "deploy" / "nginx.conf"
 
 
 def free_port() -> int:
@@ -148,7 +149,7 @@ def _write_certificate(file: Path) -> None:
 
 
 class Balancer:
-    """An nginx in front of some ports: plain least connections, answers passed on as they come, nobody sticky.
+    """An nginx in front of some ports, as `deploy/nginx.conf` has it.
 
     Args:
         folder: for all that it writes.
@@ -182,35 +183,19 @@ class Balancer:
             self.process.wait_for(re.compile(rf"(?s)(gracefully shutting down.*){{{self._n_started - 1}}}"))
 
     def _write(self, ports: Sequence[int]) -> None:
-        servers = " ".join(f"server {_WHO}:{port};" for port in ports)
+        """Write the configuration that is shipped, for these ports, in a main one that needs no rights."""
+        shipped = re.sub(r"(\n +server gateway-\d:8001;)+", _servers(ports), _SHIPPED.read_text(encoding="utf-8"))
         kept = " ".join(f"{kind}_temp_path {kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         (self._folder / "nginx.conf").write_text(
-            f"""\
-user {getpass.getuser()};
-daemon off;
-worker_processes 1;
-pid nginx.pid;
-error_log stderr notice;
-events {{ worker_connections 4096; }}
-http {{
-  access_log off; {kept}
-  upstream fleet {{ least_conn; {servers} }}
-  server {{
-    listen {_WHO}:{self.port};
-    location / {{
-      proxy_pass http://fleet;
-      proxy_http_version 1.1;
-      proxy_set_header Host $http_host;
-      proxy_set_header Connection "";
-      proxy_buffering off;
-      proxy_request_buffering off;
-      proxy_read_timeout 1h;
-    }}
-  }}
-}}
-""",
+            f"user {getpass.getuser()}; daemon off; worker_processes 1; pid nginx.pid; error_log stderr notice;\n"
+            f"events {{ worker_connections 4096; }}\n"
+            f"http {{ access_log off; {kept}\n{shipped.replace('listen 8000;', f'listen {_WHO}:{self.port};')} }}\n",
             encoding="utf-8",
         )
+
+
+def _servers(ports: Sequence[int]) -> str:
+    return " ".join(f" server {_WHO}:{port};" for port in ports)
 
 
 @contextmanager
