@@ -80,6 +80,8 @@ class Client:
     done: threading.Event = field(default_factory=threading.Event)
     error: str = ""
     first_lists: tuple[str, ...] = ()
+    losses: list[tuple[float, str]] = field(default_factory=list)
+    """When it lost a request, and to what."""
 
     @property
     def era(self) -> str:
@@ -122,10 +124,12 @@ class Client:
 
     def _one(self, ask: Callable[[], str]) -> None:
         try:
-            kind = ask()
-        except (OSError, http.client.HTTPException, json.JSONDecodeError):
-            kind = "lost"
+            kind, why = ask(), "502 of the balancer"
+        except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
+            kind, why = "lost", type(error).__name__
         self.seen[kind] += 1
+        if kind == "lost":
+            self.losses.append((time.monotonic(), why))
 
     def _call(self, caller: ModernCaller | LegacyCaller, tool: str, arguments: dict[str, Any], expected: str) -> str:
         answer = caller.ask("tools/call", {"name": tool, "arguments": arguments})
@@ -308,6 +312,9 @@ def show() -> list[Client]:
         _wait_for_answers(clients)
         say("clients stop")
     say("all has ended")
+    for client in clients:
+        for at_s, why in client.losses:
+            say(f"client {client.number} lost a request at {at_s - begun:.1f} s: {why}")
     return clients
 
 
