@@ -26,6 +26,8 @@ WAIT_S = 0.25
 """Seconds that a request waits for Redis; where it takes longer the request goes on with this process's state."""
 _REST_S = 1.0
 """Seconds for which Redis is left alone once it did not answer."""
+_TURN_S = 0.005
+"""Seconds in which an answer is read that is there already."""
 _NONCE_BYTES = 12
 _SWAP = """
 local version = redis.call('HGET', KEYS[1], 'version') or ''
@@ -88,8 +90,14 @@ class RedisState:
                 question.close()
             raise StateError(self.cause)
         try:
-            async with asyncio.timeout(self.wait_s):
-                answer = await question
+            async with asyncio.timeout(None) as limit:
+                # Where this process was late itself, what has come meanwhile is read before time is up.
+                loop = asyncio.get_running_loop()
+                timer = loop.call_later(self.wait_s, lambda: limit.reschedule(loop.time() + _TURN_S))
+                try:
+                    answer = await question
+                finally:
+                    timer.cancel()
         except TimeoutError:
             self._failed(f"redis did not answer within {self.wait_s:g} s")
             raise StateError(self.cause) from None

@@ -251,6 +251,17 @@ class TestFaults:
         loaded = await asyncio.gather(*(state.load("set", one) for one in "abc" * 5))
         assert [values["is"] for values, _ in loaded] == list("abc" * 5)
 
+    async def test_an_answer_that_is_there_when_a_blocked_loop_goes_on_is_taken(self, state, server):
+        await state.swap("set", "a", 0, {"v": 1}, 60)
+        state.wait_s = WAIT_S
+        server.pause()
+        asked = asyncio.create_task(state.load("set", "a"))
+        for _ in range(5):
+            await asyncio.sleep(0)  # the question is sent
+        server.go_on()
+        time.sleep(2 * WAIT_S)  # noqa: ASYNC251 - as a machine does that has too much to do
+        assert await asked == ({"v": 1}, 1)
+
     async def test_a_fault_and_its_end_are_logged_once(self, state, server, caplog):
         caplog.set_level(logging.INFO, "agent_utilities.state")
         server.pause()
