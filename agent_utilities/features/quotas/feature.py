@@ -1,8 +1,8 @@
 """Quotas: a call beyond what a person, a tool or a server may have is refused, and told when to try again.
 
-Counted in this process, in windows of a minute that begin with the first call of each: a result's bytes are known only
-after the call, and windows that slide drop a number that goes beyond them. Such a result is given, and the next call
-refused.
+Counted in windows of a minute that begin with the first call of each: a result's bytes are known only after the call,
+and windows that slide drop a number that goes beyond them. Such a result is given, and the next call refused. Replicas
+that share a Redis count together there; calls at once are each replica's own.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from anyio import CapacityLimiter, WouldBlock
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Counter
 
     from agent_utilities.mcp.agent_server import AgentServer
+    from agent_utilities.state.shared_counts import SharedCounts
 
 logger = logging.getLogger("agent_utilities.quotas")
 
@@ -139,7 +141,10 @@ class Quotas(Feature):
     def __init__(self, of_upstreams: Callable[[], Mapping[str, Quota]] = dict) -> None:
         self._of_upstreams = of_upstreams
         self._table = QuotaTable()
-        self._counted: dict[Kind, LRUCache[str, MemoryStorage]] = {kind: LRUCache(_N_COUNTED) for kind in KINDS}
+        self._counted: dict[Kind, LRUCache[str, MemoryStorage | SharedCounts]] = {
+            kind: LRUCache(_N_COUNTED) for kind in KINDS
+        }
+        self._shared: Callable[[str], SharedCounts] | None = None
         self._under_way: dict[tuple[Kind, str], CapacityLimiter] = {}
         self._refusals: Counter | None = None
 
@@ -151,6 +156,10 @@ class Quotas(Feature):
         """
         super().attach(host)
         self._table = quotas_of(host.surface.operator.settings, host.surface.operator.files)
+        if host.state is not None:
+            from agent_utilities.state.shared_counts import SharedCounts, counting
+
+            self._shared = partial(SharedCounts, host.state, counting(host.state))
 
     # -- around calls ------------------------------------------------------------------------------------------------
 
@@ -164,14 +173,13 @@ class Quotas(Feature):
         request.values[self.name] = bounded  # whether it is made or not, it is over in the end: see `notify`
         used_up = [(one, bound, left_s) for one in bounded async for bound, left_s in self._used_up(one)]
         if used_up := used_up or [(one, _AT_ONCE, 1) for one in bounded if not self._enter(one, request)]:
+            for one in bounded:
+                await self._count_call(one, -1)
             one, bound, retry_s = max(used_up, key=lambda each: each[2])
             logger.info("tools/call name=%r refused by quota=%s bound=%s", call.name, one.kind, bound)
             if self._refusals is not None:
                 self._refusals.labels(one.kind).inc()
             raise Refusal(f"refused by a quota: {one.told(call.name, bound)}; try again in {retry_s} s")
-        for one in bounded:
-            if one.quota.calls_per_minute is not None:
-                await self._counts(one).incr(_CALLS, _WINDOW_S)
 
     async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:
         """Count the bytes of a call's result."""
@@ -224,18 +232,28 @@ class Quotas(Feature):
 
     # -- calls and bytes a minute, calls at once ---------------------------------------------------------------------
 
-    def _counts(self, one: Bounded) -> MemoryStorage:
+    def _counts(self, one: Bounded) -> MemoryStorage | SharedCounts:
         """Return what counts for somebody: a store of their own, since one goes through all of its keys each time."""
         stores = self._counted[one.kind]
         if (store := stores.get(one.name)) is None:
-            store = stores[one.name] = MemoryStorage()
+            store = stores[one.name] = (
+                MemoryStorage() if self._shared is None else self._shared(f"{one.kind} {one.name}")
+            )
         return store
 
+    async def _count_call(self, one: Bounded, n: int = 1) -> int:
+        """Count a call for somebody whose calls are bounded; return how many there are in their window."""
+        is_bounded = one.quota.calls_per_minute is not None
+        return await self._counts(one).incr(_CALLS, _WINDOW_S, n) if is_bounded else 0
+
     async def _used_up(self, one: Bounded) -> AsyncIterator[tuple[str, int]]:
-        """Yield which windows of somebody's are full, and the seconds until they end."""
-        for bound in (_CALLS, _BYTES):
-            limit = getattr(one.quota, bound)
-            if limit is not None and await (store := self._counts(one)).get(bound) >= limit:
+        """Count a call, then yield which windows of somebody's are full, and the seconds until they end.
+
+        Counted first: of calls that come together, here or at other replicas, no two may see the same last place.
+        """
+        n_calls, store = await self._count_call(one), self._counts(one)
+        for bound, limit in ((_CALLS, one.quota.calls_per_minute), (_BYTES, one.quota.bytes_per_minute)):
+            if limit is not None and (n_calls > limit if bound == _CALLS else await store.get(bound) >= limit):
                 yield bound, max(1, math.ceil(await store.get_expiry(bound) - time.time()))
 
     def _enter(self, one: Bounded, request: Request) -> bool:
@@ -263,7 +281,8 @@ class Quotas(Feature):
 
     def start_lines(self) -> Sequence[str]:
         """Return that calls are bounded."""
-        return ["calls are bounded by quotas, which are counted in this process"]
+        where = "in this process" if self._shared is None else "by all replicas together; calls at once by each"
+        return [f"calls are bounded by quotas, which are counted {where}"]
 
     def register_metrics(self, registry: CollectorRegistry) -> None:
         """Register how many calls were refused."""
