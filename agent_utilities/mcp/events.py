@@ -60,6 +60,17 @@ class PolicyChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TokensRevoked(Event):
+    """Tokens were taken out of the operator's file before they were over.
+
+    Args:
+        hashes: the SHA-256 of each, in hex.
+    """
+
+    hashes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class LoggedIn(Event):
     """Somebody has logged in at an upstream with an account of their own.
 

@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from cryptography.exceptions import InvalidTag
@@ -64,6 +64,8 @@ class RedisState:
         self.url, self._prefix, self._server, self._key = url, prefix, server, key
         self.cause = ""
         """Why Redis is not used now, in words; empty while it is."""
+        self.is_revoked: Callable[[str], bool] = lambda _: False
+        """Whether a token of this SHA-256 was revoked at any replica."""
         self._rests_until_s = 0.0
         self._swap = self.redis.register_script(_SWAP)
         self._aead = AESGCM(self.derived("seal"))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import redis
@@ -60,6 +63,21 @@ class Shared:
         for key in self.admin.scan_iter():
             dumped += key + b" " + repr(self.admin.dump(key)).encode() + b"\n"
         return dumped
+
+
+async def until(holds: Callable[[], bool | Awaitable[bool]], within_s: float = 20) -> float:
+    """Return the seconds that it took until something held.
+
+    Raises:
+        TimeoutError: it took too long.
+    """
+    began_s = time.monotonic()
+    async with asyncio.timeout(within_s):
+        for _ in count():
+            if holding if isinstance(holding := holds(), bool) else await holding:
+                break
+            await asyncio.sleep(0.02)
+    return time.monotonic() - began_s
 
 
 @contextmanager

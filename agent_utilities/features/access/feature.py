@@ -14,7 +14,7 @@ from agent_utilities.access.token_file import Token, read_tokens
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import AgentUtilitiesError, InputError, SettingsError
 from agent_utilities.features.access.login import FileTokens, Login, login_of
-from agent_utilities.mcp.events import PolicyChanged
+from agent_utilities.mcp.events import PolicyChanged, TokensRevoked
 from agent_utilities.mcp.feature import Feature, Grant
 from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.sessions import Caller
@@ -73,8 +73,8 @@ class AccessControl(Feature):
         self._watched = [*(Path(file.name) for file in operator.files.files), *tokens]
         self._seen = stamps(self._watched)
         if tokens:
-            self.tokens = FileTokens(*tokens)
-            self._taken = self.tokens.file.taken()
+            self.tokens = FileTokens(tokens[0], host.state.is_revoked if host.state is not None else None)
+            self._taken = self.tokens.taken()
         self._take(rules_of(settings, operator.files), operator.files)
 
     def _take(self, rules: Rules, files: SettingsFiles) -> None:
@@ -122,7 +122,7 @@ class AccessControl(Feature):
         """Return the profile of a token of the file, if it has one; `none` for one that is there, or taken, no more."""
         if self.tokens is None or caller.issuer != LOCAL:
             return ""
-        token = self.tokens.file.find(caller.token)  # by name it could be one that was made since
+        token = self.tokens.find(caller.token)  # by name it could be one that was made since
         return NO_PROFILE if token is None or token.is_over() else token.profile
 
     async def run(self) -> None:
@@ -136,11 +136,15 @@ class AccessControl(Feature):
             elif now != settled:  # nobody is writing any more
                 settled = now
                 await self._follow_rules()
-            taken = self.tokens.file.taken() if self.tokens else self._taken
+            taken = self.tokens.taken() if self.tokens else self._taken
             if taken != self._taken:  # streams of one that was revoked or ended are to be told nothing more
-                gone = sorted({token.name for token in self._taken - taken})
-                self._taken = taken
-                self._changed("tokens", f"{len(taken)} tokens; expired or revoked: {', '.join(gone) or 'none'}")
+                over, self._taken = self._taken - taken, taken
+                gone = ", ".join(sorted({token.name for token in over})) or "none"
+                self._changed("tokens", f"{len(taken)} tokens; expired or revoked: {gone}")
+                revoked = frozenset(token.sha256 for token in over if not token.is_over())
+                is_there = await in_daemon_thread(self._watched[-1].exists)
+                if revoked and is_there:  # a folder that is not mounted for a moment revokes nothing
+                    self.host.notify(TokensRevoked(revoked))
             await asyncio.sleep(_LOOK_S)
 
     async def _read_tokens(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from agent_utilities.access.rules import LOCAL
-from agent_utilities.access.token_file import PREFIX, read_tokens
+from agent_utilities.access.token_file import PREFIX, Token, read_tokens
 from agent_utilities.errors import SettingsError
 from agent_utilities.features.access import refusals
 from agent_utilities.features.access.issuer import Issuer, IssuerUnreachable, as_spelled
@@ -34,18 +34,28 @@ class FileTokens(TokenVerifier):
 
     Args:
         path: the file.
+        is_revoked: returns whether another replica took a token of this SHA-256 out of its file.
 
     Raises:
         InputError: it can't be read.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, is_revoked: Callable[[str], bool] | None = None) -> None:
         super().__init__()
-        self.path, self.file = path, read_tokens(path)
+        self.path, self.file, self._is_revoked = path, read_tokens(path), is_revoked or (lambda _: False)
+
+    def find(self, text: str) -> Token | None:
+        """Return the token that a text is, expired or not; None for one that is revoked."""
+        found = self.file.find(text)
+        return None if found is None or self._is_revoked(found.sha256) else found
+
+    def taken(self) -> frozenset[Token]:
+        """Return the tokens that are neither over nor revoked."""
+        return frozenset(token for token in self.file.taken() if not self._is_revoked(token.sha256))
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return whom a token speaks for; None for one that the file does not have, or no more."""
-        found = self.file.find(token)
+        found = self.find(token)
         if found is None or found.is_over():
             note(refusals.EXPIRED if found else refusals.UNKNOWN)
             return None

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import SettingsError
+from agent_utilities.features.fleet.news import News
+from agent_utilities.features.fleet.revocations import Revocations
 from agent_utilities.features.fleet.sessions import SharedSessions
 from agent_utilities.features.fleet.usage import SharedUsage
 from agent_utilities.features.usage.feature import Usage
+from agent_utilities.mcp.events import Event, TokensRevoked
 from agent_utilities.mcp.feature import Feature
+from agent_utilities.mcp.lifespan import guarded
 from agent_utilities.mcp.request import Request
 from agent_utilities.selection.merge import Narrowing
 from agent_utilities.state.redis_state import RedisState, StateError
@@ -25,6 +30,7 @@ class Fleet(Feature):
     """Keeps what a server knows of its sessions in a Redis that its replicas share; bounds and rules come by files."""
 
     name = "fleet"
+    hears = (TokensRevoked,)
 
     def attach(self, host: AgentServer) -> None:
         """Take what the operator names; nothing is connected yet.
@@ -44,12 +50,24 @@ class Fleet(Feature):
             ) from None
         self.state = host.state
         host.sessions.share = SharedSessions(self.state, host)
+        self._revocations = Revocations(self.state)
+        self._news = News(self.state, [self._revocations])
 
     async def run(self) -> None:
-        """Share what is logged of usage, where anything is."""
+        """Hear what other replicas tell, and share what is logged of usage, where anything is, until cancelled."""
         usage = self.host.feature(Usage)
-        if usage is not None and usage.mode != "off":
-            await SharedUsage(self.state, usage).run()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._news.run())
+                if usage is not None and usage.mode != "off":
+                    group.create_task(guarded(SharedUsage(self.state, usage).run()))
+        finally:
+            await self.state.close()
+
+    def notify(self, event: Event) -> None:
+        """Tell other replicas of tokens that were revoked here."""
+        if isinstance(event, TokensRevoked) and self._revocations.add(event.hashes):
+            self._news.compare()
 
     # -- where Redis does not answer -------------------------------------------------------------------------------
 

@@ -1,0 +1,106 @@
+"""What replicas tell one another: heard at once where the message comes, else within seconds by a version."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from secrets import token_bytes
+from typing import Any
+
+from redis.asyncio.client import Pipeline
+from redis.exceptions import RedisError
+
+from agent_utilities.runtime.waiting import is_set
+from agent_utilities.state.redis_state import RedisState, StateError
+
+COMPARE_S = 2.5
+"""Seconds after which the version is looked at again: a message that was lost is made up for within five."""
+_AGAIN_S = 1.0
+_KEPT_S = 30 * 24 * 3600
+"""Seconds for which what was told is kept after the last of it."""
+_UNKNOWN = b"unknown"
+
+
+class Topic:
+    """Something that replicas tell one another of; anybody may have written what they hear."""
+
+    name = ""
+
+    def __init__(self, state: RedisState) -> None:
+        self.redis, self.ask = state.redis, state.ask
+        self.key = state.name(self.name)
+
+    def heard(self, message: bytes) -> None:
+        """Take what was told; returns at once."""
+
+    async def compare(self, news: News) -> None:
+        """Take what is kept, and keep what is known here and is not there.
+
+        Raises:
+            StateError: Redis did not answer.
+        """
+
+
+class News:
+    """Tells and hears topics, while it runs."""
+
+    def __init__(self, state: RedisState, topics: Iterable[Topic]) -> None:
+        self._state, self._topics = state, tuple(topics)
+        self._key, self._version = state.name("news"), _UNKNOWN
+        self._is_due, self._has_told = asyncio.Event(), False
+
+    def compare(self) -> None:
+        """Have what is kept compared with what is known here, now."""
+        self._version = _UNKNOWN
+        self._is_due.set()
+
+    async def tell(self, topic: Topic, keep: Callable[[Pipeline], Any], messages: Iterable[bytes]) -> None:
+        """Keep something for a topic, and tell all replicas that are there.
+
+        Raises:
+            StateError: Redis did not answer.
+        """
+        async with self._state.redis.pipeline(transaction=False) as at_once:
+            keep(at_once)
+            at_once.expire(topic.key, _KEPT_S)
+            at_once.set(self._key, token_bytes(8), ex=_KEPT_S)
+            for message in messages:
+                at_once.publish(topic.key, message)
+            self._has_told = True
+            await self._state.ask(at_once.execute())
+
+    async def run(self) -> None:
+        """Listen, and compare every few seconds, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._listen())
+            group.create_task(self._compare())
+
+    async def _listen(self) -> None:
+        topics = {each.key.encode(): each for each in self._topics}
+        while True:
+            try:
+                async with self._state.redis.pubsub() as heard:
+                    await heard.subscribe(*topics)
+                    self.compare()  # with what was told while nobody listened here
+                    while True:
+                        message = await heard.get_message(ignore_subscribe_messages=True, timeout=COMPARE_S)
+                        if message is not None:
+                            topics[message["channel"]].heard(message["data"])
+            except (RedisError, OSError):
+                await asyncio.sleep(_AGAIN_S)
+
+    async def _compare(self) -> None:
+        while True:
+            self._is_due.clear()
+            before, self._version, self._has_told = self._version, _UNKNOWN, False
+            try:
+                version = await self._state.ask(self._state.redis.get(self._key))
+                if version != before:
+                    for each in self._topics:
+                        await each.compare(self)
+            except StateError:  # once it answers all is compared: it may have lost what it had
+                pass
+            else:
+                if not (self._is_due.is_set() or self._has_told):  # else there is another by now
+                    self._version = version
+            await is_set(self._is_due, within_s=COMPARE_S)
