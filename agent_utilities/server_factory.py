@@ -159,7 +159,8 @@ def gateway_features(
     quotas = replace(QUOTAS, more=(upstreams.quotas,), wanted=upstreams.quotas)
     logins = Later(_LOGINS, ("secret_key", "secret_key_file"), (upstreams,), wanted=upstreams.of_callers)
     last: list[Feature | Later] = [ToolSearch(query), query, ContextReport(), *PAGE]
-    return [FLEET, ACCESS, AUDIT, quotas, usage, upstreams, logins, *switched, *last]
+    fleet = replace(FLEET, more=(upstreams,))
+    return [fleet, ACCESS, AUDIT, quotas, usage, upstreams, logins, *switched, *last]
 
 
 def gateway_of(

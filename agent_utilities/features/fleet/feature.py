@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import SettingsError
-from agent_utilities.features.fleet.news import News
+from agent_utilities.features.fleet.news import News, Topic
 from agent_utilities.features.fleet.revocations import Revocations
 from agent_utilities.features.fleet.sessions import SharedSessions
 from agent_utilities.features.fleet.usage import SharedUsage
@@ -23,6 +23,8 @@ from agent_utilities.upstream.sealed_store import read_key
 from agent_utilities.visibility.decision import Decision
 
 if TYPE_CHECKING:
+    from agent_utilities.features.fleet.changes import Changes
+    from agent_utilities.features.upstreams.feature import Upstreams
     from agent_utilities.mcp.agent_server import AgentServer
 
 
@@ -30,7 +32,11 @@ class Fleet(Feature):
     """Keeps what a server knows of its sessions in a Redis that its replicas share; bounds and rules come by files."""
 
     name = "fleet"
-    hears = (TokensRevoked,)
+    hears: tuple[type[Event], ...] = (TokensRevoked,)
+
+    def __init__(self, upstreams: Upstreams | None = None) -> None:
+        self._upstreams = upstreams
+        self._changes: Changes | None = None
 
     def attach(self, host: AgentServer) -> None:
         """Take what the operator names; nothing is connected yet.
@@ -51,7 +57,15 @@ class Fleet(Feature):
         self.state = host.state
         host.sessions.share = SharedSessions(self.state, host)
         self._revocations = Revocations(self.state)
-        self._news = News(self.state, [self._revocations])
+        topics: list[Topic] = [self._revocations]
+        if self._upstreams is not None:
+            from agent_utilities.features.fleet.changes import Changes
+            from agent_utilities.features.upstreams.feature import UpstreamsRenewed
+
+            self._changes = Changes(self.state, self._upstreams.upstreams, host.start)
+            self.hears = (TokensRevoked, UpstreamsRenewed)
+            topics.append(self._changes)
+        self._news = News(self.state, topics)
 
     async def run(self) -> None:
         """Hear what other replicas tell, and share what is logged of usage, where anything is, until cancelled."""
@@ -65,9 +79,12 @@ class Fleet(Feature):
             await self.state.close()
 
     def notify(self, event: Event) -> None:
-        """Tell other replicas of tokens that were revoked here."""
-        if isinstance(event, TokensRevoked) and self._revocations.add(event.hashes):
-            self._news.compare()
+        """Tell other replicas of tokens that were revoked here, and of what upstreams list by now."""
+        if isinstance(event, TokensRevoked):
+            if self._revocations.add(event.hashes):
+                self._news.compare()
+        elif self._changes is not None:
+            self.host.start(self._changes.renewed(self._news))
 
     # -- where Redis does not answer -------------------------------------------------------------------------------
 

@@ -13,9 +13,10 @@ from redis.exceptions import RedisError
 from agent_utilities.runtime.waiting import is_set
 from agent_utilities.state.redis_state import RedisState, StateError
 
-COMPARE_S = 2.5
+COMPARE_S = 2.0
 """Seconds after which the version is looked at again: a message that was lost is made up for within five."""
-_AGAIN_S = 1.0
+_AGAIN_S = 0.5
+"""Seconds after which Redis is asked again that did not answer."""
 _KEPT_S = 30 * 24 * 3600
 """Seconds for which what was told is kept after the last of it."""
 _UNKNOWN = b"unknown"
@@ -92,6 +93,7 @@ class News:
     async def _compare(self) -> None:
         while True:
             self._is_due.clear()
+            wait_s = COMPARE_S
             before, self._version, self._has_told = self._version, _UNKNOWN, False
             try:
                 version = await self._state.ask(self._state.redis.get(self._key))
@@ -99,8 +101,8 @@ class News:
                     for each in self._topics:
                         await each.compare(self)
             except StateError:  # once it answers all is compared: it may have lost what it had
-                pass
+                wait_s = _AGAIN_S
             else:
                 if not (self._is_due.is_set() or self._has_told):  # else there is another by now
                     self._version = version
-            await is_set(self._is_due, within_s=COMPARE_S)
+            await is_set(self._is_due, within_s=wait_s)

@@ -118,7 +118,8 @@ class Logins(Feature):
         try:
             _ = self._prepared
         except InputError as error:
-            logger.error("nobody is served what callers log in at themselves: %s", error)
+            if self._upstreams.of_callers():  # else the key is there for what replicas share
+                logger.error("nobody is served what callers log in at themselves: %s", error)
             return
         self._context = contextvars.copy_context()
         try:
