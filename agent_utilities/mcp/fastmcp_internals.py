@@ -9,7 +9,7 @@ import json
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import mcp_types
@@ -34,9 +34,13 @@ from fastmcp.utilities.versions import VersionSpec, version_sort_key
 from mcp.server.connection import Connection, allowed_log_levels
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.session import ServerSession
 
 from agent_utilities.mcp.kept_provider import KeptProvider
+
+if TYPE_CHECKING:
+    from key_value.aio.protocols import AsyncKeyValue
 
 
 def hold_private_lists(
@@ -125,6 +129,24 @@ def make_session_state(server: Any) -> None:
     Ends when: FastMCP imports them with its server, or its client does without them.
     """
     _ = server._state_store
+
+
+def share(server: FastMCP[Any], key: bytes, values: AsyncKeyValue) -> None:
+    """Have replicas of a server take one another's `requestState`, and keep what its author sets for sessions together.
+
+    Why: FastMCP takes both when it is made, `_request_state_security` and `_state_storage`, which is before the
+    operator's settings are read. What an author gave it stays.
+    Ends when: it takes them later.
+
+    Args:
+        key: what `requestState` is sealed with, 32 bytes.
+    """
+    if server._request_state_security is None:
+        boundary: Any = RequestStateBoundary(RequestStateSecurity(keys=[key]), default_audience=server.name)
+        chain = low_level_server(server).middleware
+        chain[:] = [boundary if isinstance(each, RequestStateBoundary) else each for each in chain]
+    if server._state_storage is None:
+        server._state_storage = values
 
 
 async def look_up_resource(server: Any, uri: str) -> tuple[Resource | None, bool]:

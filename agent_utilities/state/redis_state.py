@@ -91,6 +91,8 @@ class RedisState:
             if asyncio.iscoroutine(question):
                 question.close()
             raise StateError(self.cause)
+        task = asyncio.current_task()
+        n_cancelled = task.cancelling() if task is not None else 0
         try:
             async with asyncio.timeout(None) as limit:
                 # Where this process was late itself, what has come meanwhile is read before time is up.
@@ -100,6 +102,8 @@ class RedisState:
                     answer = await question
                 finally:
                     timer.cancel()
+            if task is not None and task.cancelling() > n_cancelled:  # redis-py loses one that comes while it connects
+                raise asyncio.CancelledError
         except TimeoutError:
             self._failed(f"redis did not answer within {self.wait_s:g} s")
             raise StateError(self.cause) from None

@@ -82,8 +82,10 @@ def test_the_private_names_are_these():
         "_lookup_resource",
         "_mcp_server",
         "_remove_component",
+        "_request_state_security",
         "_server",
         "_started",
+        "_state_storage",
         "_state_store",
     }
 

@@ -94,7 +94,7 @@ class AccessControl(Feature):
             SettingsError: there are rules, and nobody logs in, or the login can't be served.
         """
         if self.host.transport != "stdio" and self._auth is None:
-            self._auth = login_of(self.host.surface.operator.settings, self.tokens)
+            self._auth = login_of(self.host.surface.operator.settings, self.tokens, self.host.state)
             if self._auth is None:
                 hint = "set auth_tokens or auth_issuer; see agent-utilities token new"
                 raise SettingsError("rules of access, and nobody logs in", len(self._rules.rules), "settings", hint)

@@ -25,6 +25,7 @@ from agent_utilities.runtime.hosts import is_loopback
 
 if TYPE_CHECKING:
     from agent_utilities.settings import Settings
+    from agent_utilities.state.redis_state import RedisState
 
 logger = logging.getLogger("agent_utilities.access")
 
@@ -127,7 +128,7 @@ class Remote(RemoteAuthProvider):
         return self.token_verifier.required_scopes or None
 
 
-def login_of(settings: Settings, tokens: TokenVerifier | None = None) -> Login | None:
+def login_of(settings: Settings, tokens: TokenVerifier | None = None, state: RedisState | None = None) -> Login | None:
     """Return the login that settings ask for; None where they ask for none.
 
     Clients log in at an issuer that registers them, or takes their metadata documents. Before another, where a client
@@ -137,6 +138,7 @@ def login_of(settings: Settings, tokens: TokenVerifier | None = None) -> Login |
     Args:
         settings: the operator's.
         tokens: verifies tokens of the operator's file.
+        state: what replicas share, if they do: logins through this server are in it.
 
     Raises:
         SettingsError: they can't be served.
@@ -154,7 +156,7 @@ def login_of(settings: Settings, tokens: TokenVerifier | None = None) -> Login |
         return Login(tokens, verifier, Remote(verifier, servers, base_url=settings.auth_base_url))
     from agent_utilities.features.access.proxy import Proxy  # FastMCP takes most of a second to load it
 
-    return Login(tokens, verifier, Proxy(settings, document, verifier))
+    return Login(tokens, verifier, Proxy(settings, document, verifier, state))
 
 
 def _asked(url: str) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from agent_utilities.features.access.refusals import note, noted
 
 if TYPE_CHECKING:
     from agent_utilities.settings import Settings
+    from agent_utilities.state.redis_state import RedisState
 
 
 class Proxy(OIDCProxy):
@@ -30,12 +32,25 @@ class Proxy(OIDCProxy):
         settings: the operator's.
         document: what the issuer says of itself.
         verifier: verifies the issuer's tokens.
+        state: what replicas share: then a login at one is one at all.
     """
 
-    def __init__(self, settings: Settings, document: Mapping[str, Any], verifier: OidcVerifier) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        document: Mapping[str, Any],
+        verifier: OidcVerifier,
+        state: RedisState | None = None,
+    ) -> None:
         self._document, self._verifier, self._seen = document, verifier, remembering()
         # With these a login outlives the issuer's first token.
         lasting = {"openid", "offline_access"}.intersection(document.get("scopes_supported", ()))
+        shared: dict[str, Any] = {}
+        if state is not None:
+            from agent_utilities.state.shared_values import SharedValues
+
+            key = urlsafe_b64encode(state.derived("login"))
+            shared = {"client_storage": SharedValues(state, "logins"), "jwt_signing_key": key}
         super().__init__(
             config_url=discovery_urls(settings.auth_issuer)[0],
             client_id=settings.auth_client_id,
@@ -48,6 +63,7 @@ class Proxy(OIDCProxy):
             # An audience that is not the endpoint's URL is asked for by its own name alone.
             audience=settings.auth_audience or None,
             forward_resource=not settings.auth_audience,
+            **shared,
         )
 
     def get_oidc_configuration(self, *_: object, **__: object) -> OIDCConfiguration:

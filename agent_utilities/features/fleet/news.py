@@ -77,13 +77,14 @@ class News:
             group.create_task(self._compare())
 
     async def _listen(self) -> None:
-        topics = {each.key.encode(): each for each in self._topics}
-        while True:
+        topics, task = {each.key.encode(): each for each in self._topics}, asyncio.current_task()
+        assert task is not None
+        while not task.cancelling():  # redis-py loses a cancellation that comes while it connects
             try:
                 async with self._state.redis.pubsub() as heard:
                     await heard.subscribe(*topics)
                     self.compare()  # with what was told while nobody listened here
-                    while True:
+                    while not task.cancelling():
                         message = await heard.get_message(ignore_subscribe_messages=True, timeout=COMPARE_S)
                         if message is not None:
                             topics[message["channel"]].heard(message["data"])

@@ -1,0 +1,116 @@
+"""What FastMCP draws or keeps in each process is the same at all replicas."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import mcp_types
+import pytest
+from fastmcp import Context
+
+from agent_utilities import AgentServer, create_mcp_server
+from agent_utilities.state.redis_state import RedisState
+from agent_utilities.state.shared_values import SharedValues
+from agent_utilities.upstream.sealed_store import new_key, read_key
+from tests.fleet.replicas import KEY, Shared, shared_redis
+from tests.mcp.in_process import web_of
+from tests.wire.wires import modern_request
+
+pytestmark = [pytest.mark.anyio, pytest.mark.outside]
+ELICITS = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[Shared]:
+    with shared_redis(tmp_path) as shared:
+        yield shared
+
+
+def asking(environ: dict[str, str]) -> AgentServer:
+    """Return a server with a tool that asks its caller, and remembers across rounds what it was called with."""
+    mcp = create_mcp_server("asking", environ={"MCP_GRAPH": "off", **environ})
+    ask = mcp_types.ElicitRequest(
+        params=mcp_types.ElicitRequestFormParams(
+            message="Sure?", requested_schema={"type": "object", "properties": {"ok": {"type": "boolean"}}}
+        )
+    )
+
+    @mcp.tool
+    def remove(name: str, ctx: Context) -> str | mcp_types.InputRequiredResult:
+        if ctx.request_state is None:
+            return mcp_types.InputRequiredResult(input_requests={"ok": ask}, request_state=f"asked for {name}")
+        return f"{ctx.request_state}, and removed"
+
+    return mcp
+
+
+async def called(web: httpx2.AsyncClient, **more: Any) -> dict[str, Any]:
+    params = {"name": "remove", "arguments": {"name": "report"}, **more}
+    body, headers = modern_request("tools/call", params)
+    body["params"]["_meta"].update(ELICITS)
+    answer = await web.post("/mcp", json=body, headers=dict(headers))
+    return dict(answer.json())
+
+
+async def rounds(*environs: dict[str, str]) -> dict[str, Any]:
+    """Return what a replica answers to the second round of a call whose first was answered by another."""
+    async with AsyncExitStack() as opened:
+        here, there = [await opened.enter_async_context(web_of(asking(each))) for each in environs]
+        asked = (await called(here))["result"]
+        assert asked["resultType"] == "input_required"
+        answers = {"ok": {"action": "accept", "content": {"ok": True}}}
+        return await called(there, requestState=asked["requestState"], inputResponses=answers)
+
+
+class TestARequestOfSeveralRounds:
+    async def test_is_answered_by_another_replica(self, shared: Shared) -> None:
+        answer = await rounds(shared.environ, shared.environ)
+        assert answer["result"]["content"][0]["text"] == "asked for report, and removed"
+
+    async def test_is_refused_by_who_has_another_key(self, shared: Shared) -> None:
+        answer = await rounds(shared.environ, {**shared.environ, "MCP_SECRET_KEY": new_key()})
+        assert answer["error"]["code"] == -32602
+
+
+class TestValues:
+    @pytest.fixture
+    async def stores(self, shared: Shared) -> AsyncIterator[list[SharedValues]]:
+        states = [RedisState(shared.url, "agent-utilities", "s", read_key(KEY, "")) for _ in range(2)]
+        yield [SharedValues(state, "values") for state in states]
+        for state in states:
+            await state.close()
+
+    async def test_are_read_by_another_replica_until_they_are_removed(self, stores: list[SharedValues]) -> None:
+        here, there = stores
+        await here.put("session:colour", {"value": "green"}, collection="c", ttl=60)
+        assert await there.get("session:colour", collection="c") == {"value": "green"}
+        assert await there.delete("session:colour", collection="c")
+        assert await here.get("session:colour", collection="c") is None
+
+    async def test_are_what_this_replica_set_while_redis_is_gone(
+        self, stores: list[SharedValues], shared: Shared
+    ) -> None:
+        here, there = stores
+        await here.put("one", {"value": 1})
+        shared.kill()
+        assert (await here.get("one"), await there.get("one")) == ({"value": 1}, None)
+        await here.put("two", {"value": 2})
+        assert await here.get("two") == {"value": 2}
+        shared.start()
+
+    async def test_of_one_name_can_not_be_put_under_another_nor_be_read(
+        self, stores: list[SharedValues], shared: Shared
+    ) -> None:
+        here, there = stores
+        await here.put("ann:mail", {"value": "secret"})
+        (ann,) = shared.admin.scan_iter("*")
+        await here.put("bob:mail", {"value": "other"})
+        (bob,) = set(shared.admin.scan_iter("*")) - {ann}
+        assert not any(word in shared.told() for word in (b"secret", b"ann", b"mail"))
+        shared.admin.copy(ann, bob, replace=True)
+        shared.admin.set(ann, b'{"value": {"value": "mine"}}')
+        assert [await there.get(name) for name in ("ann:mail", "bob:mail")] == [None, None]
