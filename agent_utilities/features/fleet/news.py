@@ -67,7 +67,7 @@ class News:
             at_once.set(self._key, token_bytes(8), ex=_KEPT_S)
             for message in messages:
                 at_once.publish(topic.key, message)
-            self._has_told = True
+            self._version, self._has_told = _UNKNOWN, True
             await self._state.ask(at_once.execute())
 
     async def run(self) -> None:

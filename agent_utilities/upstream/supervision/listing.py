@@ -233,6 +233,14 @@ class Listing:
         age_s, max_age_s = time.time() - self.snapshot.taken_at_s, self._opener.policy.max_age_s
         return max(0.0, max_age_s - age_s) if age_s >= 0 else 0.0
 
+    def learn(self, snapshot: Snapshot) -> None:
+        """List what another process saw of it, where it was never reached here; it is taken anew all the same."""
+        if self.snapshot is None:
+            self.snapshot = snapshot
+            self.changed.set()
+            self.was_tried.set()
+            self._on_change()
+
     async def take(self, session: UpstreamSession, limit_s: float) -> None:
         """Take it anew on a session, once for all who ask together.
 

@@ -245,6 +245,10 @@ class Upstream:
             self.was_tried.clear()
             self._renewing = self._start(self._keep_renewed())
 
+    def learn(self, snapshot: Snapshot) -> None:
+        """List what another process saw of it, where it was never reached here."""
+        self._listing.learn(snapshot)
+
     async def renewed(self) -> None:
         """Have the snapshot taken anew, and return once it is, or can't be now: `state` tells which."""
         if self._start is not None and self.config.enabled:
