@@ -81,8 +81,8 @@ class RedisState:
 
     # -- asking, never for long ------------------------------------------------------------------------------------
 
-    async def ask(self, question: Awaitable[_T]) -> _T:
-        """Return what Redis answers.
+    async def ask(self, question: Awaitable[_T], within_s: float | None = None) -> _T:
+        """Return what Redis answers, within the seconds that a request waits where none are given.
 
         Raises:
             StateError: it did not, in time; then it is left alone for a second, in which this is raised at once.
@@ -91,13 +91,14 @@ class RedisState:
             if asyncio.iscoroutine(question):
                 question.close()
             raise StateError(self.cause)
+        wait_s = self.wait_s if within_s is None else within_s
         task = asyncio.current_task()
         n_cancelled = task.cancelling() if task is not None else 0
         try:
             async with asyncio.timeout(None) as limit:
                 # Where this process was late itself, what has come meanwhile is read before time is up.
                 loop = asyncio.get_running_loop()
-                timer = loop.call_later(self.wait_s, lambda: limit.reschedule(loop.time() + _TURN_S))
+                timer = loop.call_later(wait_s, lambda: limit.reschedule(loop.time() + _TURN_S))
                 try:
                     answer = await question
                 finally:
@@ -105,7 +106,7 @@ class RedisState:
             if task is not None and task.cancelling() > n_cancelled:  # redis-py loses one that comes while it connects
                 raise asyncio.CancelledError
         except TimeoutError:
-            self._failed(f"redis did not answer within {self.wait_s:g} s")
+            self._failed(f"redis did not answer within {wait_s:g} s")
             raise StateError(self.cause) from None
         except (RedisError, OSError) as error:
             self._failed(f"redis failed: {type(error).__name__}")
