@@ -59,7 +59,8 @@ def n_listed(folder: Path, name: str) -> int:
 
 @pytest.mark.parametrize("hears", [True, False])
 async def test_is_told_to_clients_of_the_other(hears: bool, shared: Shared, tmp_path: Path) -> None:
-    shared.admin.acl_setuser("deaf", True, passwords=["+x"], keys=["*"], commands=["+@all"], reset_channels=True)
+    may = ["+@all", "-subscribe"]
+    shared.admin.acl_setuser("deaf", True, passwords=["+x"], keys=["*"], channels=["*"], commands=may)
     url = shared.url if hears else shared.url.replace("://", "://deaf:x@")
     here, there = gateway(shared, tmp_path, "a"), gateway(shared, tmp_path, "b", MCP_STATE_URL=url)
     async with (
