@@ -104,7 +104,11 @@ class Share:
         """Hand on what a request has made of a session; likewise."""
 
     async def record_of(self, protocol_id: str) -> SessionRecord | None:
-        """Return by what a session is opened that is unknown here; None where nothing is known of it."""
+        """Return by what a session is opened that is unknown here; None where nothing is known of it.
+
+        Raises:
+            OSError: what knows it gave no answer.
+        """
         return None
 
     async def forget(self, protocol_id: str) -> None:
@@ -283,13 +287,23 @@ class Sessions:
             await self.share.fetch(session)
         return session
 
-    async def ended(self, session: Session | None, ctx: ServerRequestContext[Any, Any]) -> None:
-        """Hand on what a request has made of its session."""
+    async def ended(self, session: Session | None, ctx: ServerRequestContext[Any, Any], result: object) -> None:
+        """Hand on what a request has made of its session: before its client is told, whose next one may go elsewhere.
+
+        Args:
+            session: whose request it was.
+            ctx: what the SDK knows of the request.
+            result: what it is answered with; None where it failed.
+        """
         if session is None or session.steps is None or self.share is None or not isinstance(ctx.request, HttpRequest):
             return
-        if (params := ctx.session.client_params) is not None:
-            told = params.model_dump(mode="json", by_alias=True, exclude_none=True)
-            await self.share.put(session, SessionRecord(_owner(ctx.request), ctx.protocol_version, told))
+        params, version = ctx.session.client_params, ctx.protocol_version
+        if params is None and ctx.method == "initialize" and isinstance(result, dict):  # the SDK keeps both later
+            params = mcp_types.InitializeRequestParams.model_validate(ctx.params, by_name=False)
+            version = result["protocolVersion"]
+        if params is not None:
+            told = params.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"meta"})
+            await self.share.put(session, SessionRecord(_owner(ctx.request), version, told))
 
     def named_by(self, request: HttpRequest, *, of_anyone: bool = False) -> Session | None:
         """Return the live session that another request names, one's own or `of_anyone`; None where there is none."""

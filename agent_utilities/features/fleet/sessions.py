@@ -91,11 +91,12 @@ class SharedSessions(Share):
         logger.warning("a session changes too often on other replicas; it is handed on with its next request")
 
     async def record_of(self, protocol_id: str) -> SessionRecord | None:
-        """Return by what a session is opened that is unknown here; None where nothing is known of it."""
-        try:
-            raw, _ = await self._state.load(KIND, self.name_of(protocol_id))
-        except StateError:
-            return None
+        """Return by what a session is opened that is unknown here; None where nothing is known of it.
+
+        Raises:
+            StateError: Redis gave no answer.
+        """
+        raw, _ = await self._state.load(KIND, self.name_of(protocol_id))
         told = raw.get("record")
         if not isinstance(told, dict):
             return None

@@ -14,10 +14,17 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, StreamableHTTPServ
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
 from starlette.requests import Request
+from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.sessions import SessionRecord, Share
+
+_UNKNOWN_NOW = PlainTextResponse(
+    "this session was opened at another replica, and what replicas share gives no answer now; try again\n",
+    503,
+    {"retry-after": "1"},
+)
 
 
 def go_on_with_sessions(app: Any, share: Share) -> None:
@@ -38,7 +45,11 @@ def go_on_with_sessions(app: Any, share: Share) -> None:
         request = Request(scope)
         session_id = request.headers.get(MCP_SESSION_ID_HEADER, "")
         is_known = not session_id or session_id in manager._server_instances
-        if not is_known and (record := await share.record_of(session_id)) is not None:
+        try:
+            record = None if is_known else await share.record_of(session_id)
+        except OSError:  # not a 404, after which a client gives up a session that another replica has
+            return await _UNKNOWN_NOW(scope, receive, send)
+        if record is not None:
             user = scope.get("user")
             who = authorization_context(user) if isinstance(user, AuthenticatedUser) else None
             # Only who opened it may; another request may have opened it here meanwhile.

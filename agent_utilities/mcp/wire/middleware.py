@@ -81,6 +81,7 @@ class WireMiddleware:
         request = await self._request(ctx)
         self._note(ctx, request.verdict)
         self._host.notify(RequestBegan(request))
+        result: HandlerResult = None
         try:
             with serving(request):
                 if is_call:
@@ -92,7 +93,7 @@ class WireMiddleware:
             raise
         finally:
             await self._features.done(request)
-            await self._host.sessions.ended(request.session, ctx)
+            await self._host.sessions.ended(request.session, ctx, result)
         self._host.notify(RequestServed(ctx.method, "ok" if _is_ok(result) else "error"))
         return result
 

@@ -79,6 +79,14 @@ async def test_goes_on_at_another_replica_with_what_is_active(redis_here: RedisH
         assert {"write_note", "count_notes"} <= set(await talk.listed(one))
 
 
+async def test_goes_on_from_the_handshake_on(redis_here: RedisHere) -> None:
+    async with replicas(redis_here) as (one, other):
+        talk = Talk()
+        assert (await talk.send(one, "initialize", **ABOUT)).status_code == 200
+        assert (await talk.send(other, "notifications/initialized")).status_code == 202
+        assert "read_note" not in await talk.listed(other)
+
+
 async def test_that_is_unknown_everywhere_is_unknown(redis_here: RedisHere) -> None:
     async with replicas(redis_here) as (one, _):
         talk = Talk()
@@ -151,6 +159,20 @@ async def test_goes_on_here_while_redis_is_gone_and_is_told(redis_here: RedisHer
         assert fleet.state.cause == ""
     async with replicas(redis_here) as (other, _):
         assert "write_note" in await talk.listed(other)
+
+
+async def test_that_another_replica_opened_is_not_given_up_while_redis_hangs(redis_here: RedisHere) -> None:
+    async with replicas(redis_here) as (one, other):
+        talk = Talk()
+        await talk.begin(one)
+        redis_here.pause()
+        try:
+            refused = await talk.send(other, "tools/list")
+        finally:
+            redis_here.go_on()
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    async with replicas(redis_here) as (later, _):
+        assert "write_note" not in await talk.listed(later)
 
 
 async def test_is_refused_where_state_is_required_and_cannot_be_had(redis_here: RedisHere) -> None:
