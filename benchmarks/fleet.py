@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any, cast
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -20,10 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.upstream.sealed_store import new_key
 from benchmarks.measure import quantile, spread
-from tests.features.fleet.redis_here import RedisHere
 from tests.features.fleet.test_sessions import Talk
+from tests.fleet.replicas import Shared, shared_redis
 from tests.mcp.in_process import web_of
 
 N_TOOLS, N_REQUESTS = 50, 40
@@ -31,16 +31,16 @@ MORE_MS, SESSION_BYTES = 1.2, 2048
 """Goals: what a request of a session takes more at the median, and what one session takes in Redis."""
 
 
-def server(redis: RedisHere | None) -> AgentServer:
+def server(redis: Shared | None) -> AgentServer:
     """Return a server of some tools, with state in Redis or without."""
-    shared = {"MCP_STATE_URL": redis.url, "MCP_SECRET_KEY": new_key()} if redis is not None else {}
+    shared = redis.environ if redis is not None else {}
     mcp = create_mcp_server("cost", environ={"MCP_GRAPH": "off", "MCP_TOOL_SEARCH": "on", **shared})
     for i in range(N_TOOLS):
         mcp.tool(name=f"tool_{i}")(lambda: "done")
     return mcp
 
 
-async def measure(redis: RedisHere, rounds: int) -> dict[str, dict[str, list[float]]]:
+async def measure(redis: Shared, rounds: int) -> dict[str, dict[str, list[float]]]:
     """Return the milliseconds that requests of a session took, by what they were and where its state is."""
     taken: dict[str, dict[str, list[float]]] = {kind: {"here": [], "redis": []} for kind in ("list", "call")}
     async with AsyncExitStack() as stack:
@@ -71,17 +71,12 @@ def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10)
     given = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory() as folder:
-        redis = RedisHere(Path(folder))
-        try:
-            with redis.client() as client:
-                client.config_resetstat()
-                taken = asyncio.run(measure(redis, given.rounds))
-                stats = client.info("commandstats")
-                (key,) = client.keys("*:session:*")
-                n_bytes = client.memory_usage(key)
-        finally:
-            redis.kill()
+    with tempfile.TemporaryDirectory() as folder, shared_redis(Path(folder)) as redis:
+        redis.admin.config_resetstat()
+        taken = asyncio.run(measure(redis, given.rounds))
+        stats = cast(dict[str, Any], redis.admin.info("commandstats"))
+        (key,) = redis.admin.scan_iter("*:session:*")
+        n_bytes = redis.admin.memory_usage(key)
     table = Table(title=f"requests of a session, {N_TOOLS} tools, ms")
     for column in ("request", "here p50", "redis p50", "more", "here p99", "redis p99"):
         table.add_column(column, justify="right")

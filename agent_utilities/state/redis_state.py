@@ -66,7 +66,7 @@ class RedisState:
         """Why Redis is not used now, in words; empty while it is."""
         self.is_revoked: Callable[[str], bool] = lambda _: False
         """Whether a token of this SHA-256 was revoked at any replica."""
-        self._rests_until_s = 0.0
+        self._rests_until_s, self._is_tampered = 0.0, False
         self._swap = self.redis.register_script(_SWAP)
         self._aead = AESGCM(self.derived("seal"))
 
@@ -172,7 +172,9 @@ class RedisState:
         try:
             return self._aead.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], name.encode())
         except (InvalidTag, ValueError):
-            logger.warning("an entry of the shared state can't be opened, and counts as none: %s", name)
+            level = logging.DEBUG if self._is_tampered else logging.WARNING  # the first says it
+            logger.log(level, "an entry of the shared state can't be opened, and counts as none: %s", name)
+            self._is_tampered = True
             return None
 
     def _read(self, kind: str, one: str, content: bytes | None) -> dict[str, Any]:

@@ -3,59 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import signal
-import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-import redis
-
 from agent_utilities.upstream.sealed_store import new_key
-from tests.wire.processes import HttpProcess
+from tests.fleet.services import RedisServer
 
 KEY = new_key()
 
 
-class Shared:
-    """A Redis on loopback that keeps nothing on disk.
+class Shared(RedisServer):
+    """A Redis that replicas share."""
 
-    Args:
-        folder: where it works.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.url = f"redis://127.0.0.1:{port}/0"
-        self._command = ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", str(folder)]
-        self.environ = {"MCP_STATE_URL": self.url, "MCP_SECRET_KEY": KEY}
+    @property
+    def environ(self) -> dict[str, str]:
         """What makes a server one of the replicas."""
-        self.start()
-        self.admin = redis.Redis.from_url(self.url)
-
-    def start(self) -> None:
-        """Start it, empty; return once it takes connections."""
-        self.process = HttpProcess([*self._command, "--logfile", "/dev/stderr"], os.environ)
-        self.process.wait_for(re.compile("Ready to accept connections"))
-
-    def pause(self) -> None:
-        """Halt it: it keeps its sockets and answers nothing."""
-        self.process.process.send_signal(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        """Let it go on after `pause`."""
-        self.process.process.send_signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        """End it at once, with all that it holds."""
-        self.process.process.kill()
-        self.process.stop()
+        return {"MCP_STATE_URL": self.url(), "MCP_SECRET_KEY": KEY}
 
     def told(self) -> bytes:
         """Return all keys and values in it, as anybody reads them who may."""
@@ -87,5 +53,4 @@ def shared_redis(folder: Path) -> Iterator[Shared]:
     try:
         yield shared
     finally:
-        shared.admin.close()
-        shared.kill()
+        shared.close()

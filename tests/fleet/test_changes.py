@@ -61,7 +61,7 @@ def n_listed(folder: Path, name: str) -> int:
 async def test_is_told_to_clients_of_the_other(hears: bool, shared: Shared, tmp_path: Path) -> None:
     may = ["+@all", "-subscribe"]
     shared.admin.acl_setuser("deaf", True, passwords=["+x"], keys=["*"], channels=["*"], commands=may)
-    url = shared.url if hears else shared.url.replace("://", "://deaf:x@")
+    url = shared.url() if hears else shared.url("deaf:x")
     here, there = gateway(shared, tmp_path, "a"), gateway(shared, tmp_path, "b", MCP_STATE_URL=url)
     async with (
         Client(here, mode="legacy") as teller,

@@ -79,7 +79,7 @@ class TestARequestOfSeveralRounds:
 class TestValues:
     @pytest.fixture
     async def stores(self, shared: Shared) -> AsyncIterator[list[SharedValues]]:
-        states = [RedisState(shared.url, "agent-utilities", "s", read_key(KEY, "")) for _ in range(2)]
+        states = [RedisState(shared.url(), "agent-utilities", "s", read_key(KEY, "")) for _ in range(2)]
         yield [SharedValues(state, "values") for state in states]
         for state in states:
             await state.close()

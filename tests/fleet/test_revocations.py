@@ -79,7 +79,7 @@ async def test_is_refused_at_the_other_within_two_seconds(shared: Shared, tmp_pa
 async def test_is_refused_within_five_seconds_where_no_message_comes(shared: Shared, tmp_path: Path) -> None:
     shared.admin.acl_setuser("deaf", True, passwords=["+x"], keys=["*"], commands=["+@all"], reset_channels=True)
     async with replicas(shared, tmp_path, 1) as fleet:
-        deaf = await fleet.start(MCP_STATE_URL=shared.url.replace("://", "://deaf:x@"))
+        deaf = await fleet.start(MCP_STATE_URL=shared.url("deaf:x"))
         assert await fleet.status(deaf, "ann") == 200
         revoke_token(fleet.files[0], "ann")
         await until(lambda: shared.admin.scard("agent-utilities:team:revocations") == 1)

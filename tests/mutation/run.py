@@ -37,7 +37,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "graph, resolution": ("graph", "resolution"),
     "ranking": ("ranking",),
     "usage": ("usage",),
-    "access, audit": ("access", "audit"),
+    "access, audit, state": ("access", "audit", "state"),
     "capabilities": ("capabilities",),
     "upstream": ("upstream",),
     "host": ("mcp", "features", "server_factory.py"),

@@ -7,20 +7,18 @@ from collections.abc import Iterator
 import pytest
 
 from agent_utilities.state.redis_state import RedisState
-from tests.features.fleet.redis_here import RedisHere
+from tests.fleet.replicas import Shared, shared_redis
 
 
 @pytest.fixture(scope="module")
-def _redis_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisHere]:
-    here = RedisHere(tmp_path_factory.mktemp("redis"))
-    yield here
-    here.kill()
+def _redis_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    with shared_redis(tmp_path_factory.mktemp("redis")) as shared:
+        yield shared
 
 
 @pytest.fixture
-def redis_here(_redis_of_module: RedisHere, monkeypatch: pytest.MonkeyPatch) -> RedisHere:
+def redis_here(_redis_of_module: Shared, monkeypatch: pytest.MonkeyPatch) -> Shared:
     """A Redis with nothing in it, which is waited for however busy the machine is."""
     monkeypatch.setattr(RedisState, "wait_s", 60.0)
-    with _redis_of_module.client() as client:
-        client.flushall()
+    _redis_of_module.flush()
     return _redis_of_module

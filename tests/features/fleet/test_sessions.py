@@ -12,19 +12,18 @@ import pytest
 
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.features.fleet.feature import Fleet
-from agent_utilities.upstream.sealed_store import new_key
-from tests.features.fleet.redis_here import RedisHere
+from agent_utilities.state.redis_state import RedisState
+from tests.fleet.replicas import Shared
 from tests.mcp.in_process import web_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
-KEY = new_key()
 ABOUT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
 
 
-def replica(redis: RedisHere, **environ: str) -> AgentServer:
+def replica(redis: Shared, **environ: str) -> AgentServer:
     """Return one of several servers that are the same."""
-    given = {"MCP_STATE_URL": redis.url, "MCP_SECRET_KEY": KEY, "MCP_GRAPH": "off", "MCP_TOOL_SEARCH": "on"}
+    given = {**redis.environ, "MCP_GRAPH": "off", "MCP_TOOL_SEARCH": "on"}
     server = create_mcp_server("notes", environ={**given, **environ})
     for name in ("read_note", "write_note", "count_notes"):
         server.tool(name=name)(lambda: "done")
@@ -32,7 +31,7 @@ def replica(redis: RedisHere, **environ: str) -> AgentServer:
 
 
 @asynccontextmanager
-async def replicas(redis: RedisHere, n: int = 2, **environ: str) -> AsyncIterator[list[httpx2.AsyncClient]]:
+async def replicas(redis: Shared, n: int = 2, **environ: str) -> AsyncIterator[list[httpx2.AsyncClient]]:
     """Clients of several replicas."""
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(web_of(replica(redis, **environ))) for _ in range(n)]
@@ -68,7 +67,7 @@ class Talk:
         return [tool["name"] for tool in answer.json()["result"]["tools"]]
 
 
-async def test_goes_on_at_another_replica_with_what_is_active(redis_here: RedisHere) -> None:
+async def test_goes_on_at_another_replica_with_what_is_active(redis_here: Shared) -> None:
     async with replicas(redis_here) as (one, other):
         talk = Talk()
         await talk.begin(one)
@@ -79,7 +78,7 @@ async def test_goes_on_at_another_replica_with_what_is_active(redis_here: RedisH
         assert {"write_note", "count_notes"} <= set(await talk.listed(one))
 
 
-async def test_goes_on_from_the_handshake_on(redis_here: RedisHere) -> None:
+async def test_goes_on_from_the_handshake_on(redis_here: Shared) -> None:
     async with replicas(redis_here) as (one, other):
         talk = Talk()
         assert (await talk.send(one, "initialize", **ABOUT)).status_code == 200
@@ -87,14 +86,14 @@ async def test_goes_on_from_the_handshake_on(redis_here: RedisHere) -> None:
         assert "read_note" not in await talk.listed(other)
 
 
-async def test_that_is_unknown_everywhere_is_unknown(redis_here: RedisHere) -> None:
+async def test_that_is_unknown_everywhere_is_unknown(redis_here: Shared) -> None:
     async with replicas(redis_here) as (one, _):
         talk = Talk()
         talk.headers["mcp-session-id"] = "0" * 32
         assert (await talk.send(one, "tools/list")).status_code == 404
 
 
-async def test_that_its_client_ended_is_gone_everywhere(redis_here: RedisHere) -> None:
+async def test_that_its_client_ended_is_gone_everywhere(redis_here: Shared) -> None:
     async with replicas(redis_here) as (one, other):
         talk = Talk()
         await talk.begin(one)
@@ -103,7 +102,7 @@ async def test_that_its_client_ended_is_gone_everywhere(redis_here: RedisHere) -
         assert (await talk.send(other, "tools/list")).status_code == 404
 
 
-async def test_loses_no_step_of_requests_at_several_replicas_at_once(redis_here: RedisHere) -> None:
+async def test_loses_no_step_of_requests_at_several_replicas_at_once(redis_here: Shared) -> None:
     async with replicas(redis_here, 3) as webs:
         talk = Talk()
         await talk.begin(webs[0])
@@ -113,30 +112,28 @@ async def test_loses_no_step_of_requests_at_several_replicas_at_once(redis_here:
         assert set(names) <= set(await talk.listed(webs[0]))
 
 
-async def test_that_somebody_else_wrote_in_redis_is_as_if_it_were_not(redis_here: RedisHere) -> None:
+async def test_that_somebody_else_wrote_in_redis_is_as_if_it_were_not(redis_here: Shared) -> None:
     async with replicas(redis_here) as (one, other):
         talk = Talk()
         await talk.begin(one)
         await talk.call(one, "write_note")
-        with redis_here.client() as client:
-            (key,) = client.keys("agent-utilities:notes:session:*")
-            client.hset(key, "values", b'{"record": {"owner": [], "version": "2025-11-25", "params": {}}}')
+        (key,) = redis_here.admin.keys("agent-utilities:notes:session:*")
+        redis_here.admin.hset(key, "values", b'{"record": {"owner": [], "version": "2025-11-25", "params": {}}}')
         assert (await talk.send(other, "tools/list")).status_code == 404
         assert "write_note" in await talk.listed(one)
 
 
-async def test_what_is_kept_tells_neither_words_nor_the_clients_id(redis_here: RedisHere) -> None:
+async def test_what_is_kept_tells_neither_words_nor_the_clients_id(redis_here: Shared) -> None:
     async with replicas(redis_here) as (one, _):
         talk = Talk()
         await talk.begin(one)
         await talk.send(one, "tools/list", _meta={"agent-utilities/selection": {"query": "my secret plan"}})
-        with redis_here.client() as client:
-            kept = b"".join(key + b"".join(client.hgetall(key).values()) for key in client.keys("*"))
+        kept = redis_here.told()
     assert talk.headers["mcp-session-id"].encode() not in kept
     assert b"secret plan" not in kept
 
 
-async def test_goes_on_here_while_redis_is_gone_and_is_told(redis_here: RedisHere) -> None:
+async def test_goes_on_here_while_redis_is_gone_and_is_told(redis_here: Shared) -> None:
     server = replica(redis_here)
     async with web_of(server) as one:
         talk = Talk()
@@ -161,21 +158,25 @@ async def test_goes_on_here_while_redis_is_gone_and_is_told(redis_here: RedisHer
         assert "write_note" in await talk.listed(other)
 
 
-async def test_that_another_replica_opened_is_not_given_up_while_redis_hangs(redis_here: RedisHere) -> None:
+async def test_that_another_replica_opened_is_not_given_up_while_redis_hangs(
+    redis_here: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with replicas(redis_here) as (one, other):
         talk = Talk()
         await talk.begin(one)
         redis_here.pause()
+        monkeypatch.setattr(RedisState, "wait_s", 0.25)
         try:
             refused = await talk.send(other, "tools/list")
         finally:
             redis_here.go_on()
+            monkeypatch.setattr(RedisState, "wait_s", 60.0)
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
     async with replicas(redis_here) as (later, _):
         assert "write_note" not in await talk.listed(later)
 
 
-async def test_is_refused_where_state_is_required_and_cannot_be_had(redis_here: RedisHere) -> None:
+async def test_is_refused_where_state_is_required_and_cannot_be_had(redis_here: Shared) -> None:
     async with replicas(redis_here, MCP_STATE="required") as (one, _):
         talk = Talk()
         await talk.begin(one)

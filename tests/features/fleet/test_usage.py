@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.usage.report import read_report
-from tests.features.fleet.redis_here import RedisHere
 from tests.features.fleet.test_sessions import Talk, replica
+from tests.fleet.replicas import Shared
 from tests.mcp.in_process import web_of
 from tests.usage.logs import until
 
@@ -21,7 +21,7 @@ def n_calls(path: Path) -> int:
     return sum(row.n_calls for row in read_report(path, int(time.time() * 1000)).tools)
 
 
-async def test_of_one_replica_is_in_the_log_of_another(redis_here: RedisHere, tmp_path: Path) -> None:
+async def test_of_one_replica_is_in_the_log_of_another(redis_here: Shared, tmp_path: Path) -> None:
     paths = [tmp_path / "one.db", tmp_path / "other.db", tmp_path / "late.db"]
     one, other, late = (replica(redis_here, MCP_USAGE="counts", MCP_USAGE_FILE=str(path)) for path in paths)
     async with web_of(one) as web, web_of(other) as web_of_other:
@@ -36,8 +36,7 @@ async def test_of_one_replica_is_in_the_log_of_another(redis_here: RedisHere, tm
     async with web_of(replica(redis_here, MCP_USAGE="counts", MCP_USAGE_FILE=str(paths[2]))) as web:
         await Talk().begin(web)
         await asyncio.sleep(0)
-        with redis_here.client() as client:
-            client.xadd("agent-utilities:notes:usage", {"by": "x", "events": b'[{"kind": "Call"}]'})
+        redis_here.admin.xadd("agent-utilities:notes:usage", {"by": "x", "events": b'[{"kind": "Call"}]'})
         talk = Talk()
         await talk.begin(web)
         await talk.call(web, "read_note")
