@@ -59,7 +59,11 @@ class RedisState:
 
     def __init__(self, url: str, prefix: str, server: str, key: bytes) -> None:
         self.redis: Redis = Redis.from_url(
-            url, socket_timeout=5.0, socket_connect_timeout=WAIT_S, health_check_interval=30, decode_responses=False
+            url,
+            socket_timeout=5.0,
+            socket_connect_timeout=self.wait_s,
+            health_check_interval=30,
+            decode_responses=False,
         )
         self.url, self._prefix, self._server, self._key = url, prefix, server, key
         self.cause = ""

@@ -34,11 +34,16 @@ def _empty(server):
     server.flush()
 
 
+class Patient(RedisState):
+    """Waits for Redis however busy this machine is, for its connections too."""
+
+    wait_s = PATIENT_S
+
+
 @asynccontextmanager
 async def client_of(server, url="", key=KEY):
-    """Give a client that waits for Redis however busy this machine is; tests of faults have it wait as requests do."""
-    state = RedisState(url or server.url(), "agent-utilities", "one", key)
-    state.wait_s = PATIENT_S
+    """Give a client that is patient; tests of faults have it wait as requests do."""
+    state = Patient(url or server.url(), "agent-utilities", "one", key)
     try:
         yield state
     finally:
