@@ -32,12 +32,15 @@ _NONCE_BYTES = 12
 _SWAP = """
 local version = redis.call('HGET', KEYS[1], 'version') or ''
 version = #version <= 15 and string.match(version, '^%d+$') and tonumber(version) or 0
-if version ~= tonumber(ARGV[1]) then return {version, redis.call('HGET', KEYS[1], 'values') or ''} end
-redis.call('HSET', KEYS[1], 'version', version + 1, 'values', ARGV[2])
+if version > tonumber(ARGV[1]) then return {version, redis.call('HGET', KEYS[1], 'values') or ''} end
+redis.call('HSET', KEYS[1], 'version', ARGV[1] + 1, 'values', ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[3])
-return {version + 1}
+return {ARGV[1] + 1}
 """
-"""Puts values in the place of those of a version; where there is another version by now it returns that and its."""
+"""Puts values in the place of those of a version; where there is a later one by now it returns that and its values.
+
+An earlier one is there where Redis has lost what it had: versions only rise.
+"""
 _T = TypeVar("_T")
 
 
@@ -141,7 +144,7 @@ class RedisState:
     async def swap(
         self, kind: str, one: str, version: int, values: Mapping[str, Any], ttl_s: int
     ) -> tuple[dict[str, Any], int] | None:
-        """Keep values in the place of those of a version, for a while; where there are others by now return those.
+        """Keep values in the place of those of a version, for a while; where there are later ones by now return those.
 
         Returns:
             None where they are kept; what there is, and its version, where somebody was faster.

@@ -57,7 +57,7 @@ class Fleet(Feature):
                 f"the state's URL can't be used: {error}", "[hidden]", "env MCP_STATE_URL", hint
             ) from None
         self.state = host.state
-        host.sessions.share = SharedSessions(self.state, host)
+        host.sessions.share = shared = SharedSessions(self.state, host)
         share(host, self.state.derived("request state"), SharedValues(self.state, "values"))
         self._revocations = Revocations(self.state)
         topics: list[Topic] = [self._revocations]
@@ -68,7 +68,7 @@ class Fleet(Feature):
             self._changes = Changes(self.state, self._upstreams.upstreams, host.start)
             self.hears = (TokensRevoked, UpstreamsRenewed)
             topics.append(self._changes)
-        self._news = News(self.state, topics)
+        self._news = News(self.state, topics, shared.write_back)
 
     async def run(self) -> None:
         """Hear what other replicas tell, and share what is logged of usage, where anything is, until cancelled."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from secrets import token_bytes
 from typing import Any
 
@@ -20,6 +20,8 @@ _AGAIN_S = 0.5
 _KEPT_S = 30 * 24 * 3600
 """Seconds for which what was told is kept after the last of it."""
 _UNKNOWN = b"unknown"
+_BEGUN = "begun"
+"""Names a value that the first replica draws which finds none; there is another where Redis has lost what it had."""
 
 
 class Topic:
@@ -42,12 +44,27 @@ class Topic:
         """
 
 
-class News:
-    """Tells and hears topics, while it runs."""
+async def begun_s_ago(state: RedisState) -> float:
+    """Return for how many seconds Redis has had what replicas share: no longer than since it was emptied.
 
-    def __init__(self, state: RedisState, topics: Iterable[Topic]) -> None:
-        self._state, self._topics = state, tuple(topics)
+    Raises:
+        StateError: Redis did not answer.
+    """
+    left_ms = await state.ask(state.redis.pttl(state.name(_BEGUN)))
+    return _KEPT_S - left_ms / 1000 if left_ms > 0 else 0
+
+
+class News:
+    """Tells and hears topics, while it runs.
+
+    Args:
+        write_back: called where Redis has lost what it had, and at the start.
+    """
+
+    def __init__(self, state: RedisState, topics: Iterable[Topic], write_back: Callable[[], Awaitable[None]]) -> None:
+        self._state, self._topics, self._write_back = state, tuple(topics), write_back
         self._key, self._version = state.name("news"), _UNKNOWN
+        self._begun = _UNKNOWN
         self._is_due, self._has_told = asyncio.Event(), False
 
     def compare(self) -> None:
@@ -97,7 +114,10 @@ class News:
             wait_s = COMPARE_S
             before, self._version, self._has_told = self._version, _UNKNOWN, False
             try:
-                version = await self._state.ask(self._state.redis.get(self._key))
+                version, begun = await self._state.ask(self._look())
+                if begun != self._begun:
+                    await self._write_back()
+                    self._begun = begun
                 if version != before:
                     for each in self._topics:
                         await each.compare(self)
@@ -107,3 +127,11 @@ class News:
                 if not (self._is_due.is_set() or self._has_told):  # else there is another by now
                     self._version = version
             await is_set(self._is_due, within_s=wait_s)
+
+    async def _look(self) -> tuple[bytes | None, bytes]:
+        drawn = token_bytes(8)
+        async with self._state.redis.pipeline(transaction=False) as at_once:
+            at_once.get(self._key)
+            at_once.set(self._state.name(_BEGUN), drawn, ex=_KEPT_S, nx=True, get=True)
+            version, before = await at_once.execute()
+        return version, before or drawn

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import TypeAdapter, ValidationError
 
+from agent_utilities.features.fleet.news import begun_s_ago
 from agent_utilities.mcp.sessions import Session, SessionRecord, Share
 from agent_utilities.state.redis_state import RedisState, StateError
 
@@ -25,7 +27,10 @@ logger = logging.getLogger("agent_utilities.state")
 KIND = "session"
 TTL_S = 24 * 3600
 """Seconds after its last change in which a session can be gone on with."""
+_EMPTIED_S = 10
+"""Seconds that replicas have to write back their sessions to a Redis that lost what it had."""
 _N_TRIES = 8
+_NEVER = -math.inf
 
 
 @cache
@@ -56,9 +61,11 @@ class SharedSessions(Share):
             raw, version = await self._state.load(KIND, session.id)
         except StateError:
             return
-        before = self._known.get(session)
-        if version and (before is None or before[1] != version):
+        known, known_version, _ = self._known.get(session, ({}, 0, 0.0))
+        if version > known_version:
             self._take(session, raw, version)
+        elif version < known_version:  # Redis has lost what it had
+            self._known[session] = known, known_version, _NEVER
 
     def _take(self, session: Session, raw: dict[str, Any], version: int) -> None:
         self._known[session] = raw, version, time.monotonic()
@@ -80,6 +87,7 @@ class SharedSessions(Share):
             try:
                 other = await self._state.swap(KIND, session.id, version, values, TTL_S)
             except StateError:
+                self._known[session] = {**raw, "record": _record(about)}, version, _NEVER
                 return
             if other is None:
                 self._known[session] = values, version + 1, time.monotonic()
@@ -90,17 +98,30 @@ class SharedSessions(Share):
             await asyncio.sleep(random.uniform(0, 0.002 * 2**number))
         logger.warning("a session changes too often on other replicas; it is handed on with its next request")
 
+    async def write_back(self) -> None:
+        """Hand on all sessions that are open here: Redis has lost what it had.
+
+        Raises:
+            StateError: it does not answer.
+        """
+        for session, (raw, version, _) in list(self._known.items()):
+            self._known[session] = raw, version, _NEVER
+            await self.put(session, _read(raw["record"]))
+            if self._state.cause:
+                raise StateError(self._state.cause)
+
     async def record_of(self, protocol_id: str) -> SessionRecord | None:
         """Return by what a session is opened that is unknown here; None where nothing is known of it.
 
         Raises:
-            StateError: Redis gave no answer.
+            StateError: Redis gave no answer, or may be told of it in a moment.
         """
         raw, _ = await self._state.load(KIND, self.name_of(protocol_id))
-        told = raw.get("record")
-        if not isinstance(told, dict):
-            return None
-        return SessionRecord(tuple(told["owner"]), told["version"], told["params"])
+        if "record" in raw:
+            return _read(raw["record"])
+        if await begun_s_ago(self._state) < _EMPTIED_S:
+            raise StateError("what redis had is being written back")
+        return None
 
     async def forget(self, protocol_id: str) -> None:
         """Forget a session that its client has ended."""
@@ -131,6 +152,10 @@ class SharedSessions(Share):
                 except ValidationError:
                     logger.warning("%s of a session is of another version, and begins anew", name)
         return found
+
+
+def _read(record: dict[str, Any]) -> SessionRecord:
+    return SessionRecord(tuple(record["owner"]), record["version"], record["params"])
 
 
 def _record(about: SessionRecord) -> dict[str, Any]:

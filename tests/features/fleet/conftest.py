@@ -21,4 +21,5 @@ def redis_here(_redis_of_module: Shared, monkeypatch: pytest.MonkeyPatch) -> Sha
     """A Redis with nothing in it, which is waited for however busy the machine is."""
     monkeypatch.setattr(RedisState, "wait_s", 60.0)
     _redis_of_module.flush()
+    _redis_of_module.admin.set("agent-utilities:notes:begun", "long ago", ex=1000)
     return _redis_of_module

@@ -13,7 +13,7 @@ import pytest
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.features.fleet.feature import Fleet
 from agent_utilities.state.redis_state import RedisState
-from tests.fleet.replicas import Shared
+from tests.fleet.replicas import Shared, until
 from tests.mcp.in_process import web_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
@@ -155,6 +155,56 @@ async def test_goes_on_here_while_redis_is_gone_and_is_told(redis_here: Shared) 
         assert "write_note" in await talk.listed(one)
         assert fleet.state.cause == ""
     async with replicas(redis_here) as (other, _):
+        assert "write_note" in await talk.listed(other)
+
+
+async def test_goes_on_everywhere_with_what_is_active_after_redis_lost_what_it_had(redis_here: Shared) -> None:
+    async with replicas(redis_here) as (one, other):
+        talk = Talk()
+        await talk.begin(one)
+        await talk.call(one, "write_note")
+        redis_here.flush()
+        await talk.call(one, "count_notes")
+        assert {"write_note", "count_notes"} <= set(await talk.listed(one))
+        assert {"write_note", "count_notes"} <= set(await talk.listed(other))
+
+
+async def test_is_written_back_by_a_replica_that_is_not_asked(redis_here: Shared) -> None:
+    async with replicas(redis_here) as (one, other):
+        talk = Talk()
+        await talk.begin(one)
+        await talk.call(one, "write_note")
+        redis_here.flush()
+        answers = []
+
+        async def is_served() -> bool:
+            answers.append(await talk.send(other, "tools/list"))
+            return answers[-1].status_code == 200
+
+        await until(is_served)
+        assert {answer.status_code for answer in answers[:-1]} <= {503}
+        assert "write_note" in await talk.listed(other)
+
+
+async def test_that_nobody_writes_back_is_unknown_in_the_end(redis_here: Shared) -> None:
+    async with replicas(redis_here) as (one, _):
+        talk = Talk()
+        talk.headers["mcp-session-id"] = "0" * 32
+        redis_here.flush()
+        assert (await talk.send(one, "tools/list")).status_code == 503
+        redis_here.admin.set("agent-utilities:notes:begun", "long ago", ex=1000)
+        assert (await talk.send(one, "tools/list")).status_code == 404
+
+
+async def test_goes_on_with_what_its_replica_knows_where_redis_lost_the_last_writes(redis_here: Shared) -> None:
+    async with replicas(redis_here) as (one, other):
+        talk = Talk()
+        await talk.begin(one)
+        (key,) = redis_here.admin.keys("agent-utilities:notes:session:*")
+        before = redis_here.admin.dump(key)
+        await talk.call(one, "write_note")
+        redis_here.admin.restore(key, 0, before, replace=True)
+        assert "write_note" in await talk.listed(one)
         assert "write_note" in await talk.listed(other)
 
 
