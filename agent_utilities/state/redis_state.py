@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,8 +27,10 @@ WAIT_S = 0.25
 """Seconds that a request waits for Redis; where it takes longer the request goes on with this process's state."""
 _REST_S = 1.0
 """Seconds for which Redis is left alone once it did not answer."""
-_TURN_S = 0.005
-"""Seconds in which an answer is read that is there already."""
+_TELL_AGAIN_S = 60.0
+"""Seconds in which the log says once that it does not answer."""
+_N_TURNS = 10
+"""Of the loop, in which an answer is read that is there already, however long others take in each."""
 _NONCE_BYTES = 12
 _SWAP = """
 local version = redis.call('HGET', KEYS[1], 'version') or ''
@@ -46,6 +49,14 @@ _T = TypeVar("_T")
 
 class StateError(OSError):
     """Redis gave no answer in time, or none that can be used."""
+
+
+async def _end(limit: asyncio.Timeout, wait_s: float) -> None:
+    """Have time be up; where this process was late itself, what has come meanwhile is read before."""
+    await asyncio.sleep(wait_s)
+    for _ in range(_N_TURNS):
+        await asyncio.sleep(0)
+    limit.reschedule(0)
 
 
 class RedisState:
@@ -74,6 +85,7 @@ class RedisState:
         self.is_revoked: Callable[[str], bool] = lambda _: False
         """Whether a token of this SHA-256 was revoked at any replica."""
         self._rests_until_s, self._is_tampered = 0.0, False
+        self._told_s, self._is_told = -math.inf, False
         self._swap = self.redis.register_script(_SWAP)
         self._aead = AESGCM(self.derived("seal"))
 
@@ -103,9 +115,7 @@ class RedisState:
         n_cancelled = task.cancelling() if task is not None else 0
         try:
             async with asyncio.timeout(None) as limit:
-                # Where this process was late itself, what has come meanwhile is read before time is up.
-                loop = asyncio.get_running_loop()
-                timer = loop.call_later(wait_s, lambda: limit.reschedule(loop.time() + _TURN_S))
+                timer = asyncio.create_task(_end(limit, wait_s))
                 try:
                     answer = await question
                 finally:
@@ -118,15 +128,19 @@ class RedisState:
         except (RedisError, OSError) as error:
             self._failed(f"redis failed: {type(error).__name__}")
             raise StateError(self.cause) from None
-        if self.cause:
-            logger.info("redis answers again")
+        if self.cause and time.monotonic() >= self._rests_until_s:
+            logger.log(logging.INFO if self._is_told else logging.DEBUG, "redis answers again")
             self.cause = ""
         return answer
 
     def _failed(self, cause: str) -> None:
-        if not self.cause:
-            logger.warning("%s; requests go on with this process's state", cause)
-        self.cause, self._rests_until_s = cause, time.monotonic() + _REST_S
+        now_s = time.monotonic()
+        if not self.cause:  # one that is full answers in between
+            self._is_told = now_s >= self._told_s + _TELL_AGAIN_S
+            level = logging.WARNING if self._is_told else logging.DEBUG
+            logger.log(level, "%s; requests go on with this process's state", cause)
+            self._told_s = now_s if self._is_told else self._told_s
+        self.cause, self._rests_until_s = cause, now_s + _REST_S
 
     # -- values that are swapped whole -----------------------------------------------------------------------------
 

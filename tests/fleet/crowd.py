@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 import httpx2
 
 from agent_utilities.access.token_file import new_token
+from tests.debian import program
 from tests.fleet.services import RedisServer
 from tests.upstream.gateway_process import GATEWAY, environ
 from tests.wire.http_raw import RawHttp
@@ -46,7 +49,7 @@ READY_TOOLS = 8
 
 
 class Gateways:
-    """Gateways that are the same, in processes of their own, over one server; rules say who may call what.
+    """Gateways that are the same but for their clocks, in processes of their own, over one server, with rules.
 
     Args:
         folder: for all of it.
@@ -63,13 +66,15 @@ class Gateways:
         (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"notes": {"url": f"{upstream}/mcp"}}}))
         self._env = {"MCP_CONFIG_FILE": str(folder / "agent-utilities.toml"), "MCP_SECRET_KEY": key, **env}
         self._env |= {"MCP_TOOL_SEARCH": "on"}
-        self.processes = [self.launched(number, state) for number, state in enumerate(states)]
+        self.processes = [self._launched(number, state) for number, state in enumerate(states)]
 
-    def launched(self, number: int, state: str, *before: str) -> HttpProcess:
-        """Start one; `before` goes in front of its command."""
-        command = [*before, *GATEWAY, str(self._folder / "mcp.json"), "--name", "fleet", "-t", "http", "-p", "0"]
+    def _launched(self, number: int, state: str) -> HttpProcess:
+        """Start one, with a clock a minute behind, right or a minute ahead."""
+        command = [*GATEWAY, str(self._folder / "mcp.json"), "--name", "fleet", "-t", "http", "-p", "0"]
+        clock = {"LD_PRELOAD": _fake_clock(), "FAKETIME": ("-60s", "+0s", "+60s")[number]}
+        clock["FAKETIME_DONT_FAKE_MONOTONIC"] = "1"
         home = self._folder / f"gateway-{number}"
-        return HttpProcess(command, environ(home, **self._env, MCP_STATE_URL=state), self._folder)
+        return HttpProcess(command, environ(home, **self._env, **clock, MCP_STATE_URL=state), self._folder)
 
     def until_ready(self) -> list[int]:
         """Return their ports, once each lists what is behind it."""
@@ -81,6 +86,12 @@ class Gateways:
                 assert each.process.poll() is None, each.log
             http.close()
         return [int(each.url.rpartition(":")[2]) for each in self.processes]
+
+
+def _fake_clock() -> str:
+    """Return the library that gives a process another clock; the program of its package starts a further process."""
+    program("faketime")
+    return str(next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")))
 
 
 @contextmanager
@@ -104,15 +115,17 @@ class Person:
         number: odd ones have a session of 2025-11-25, even ones speak 2026-07-28.
         who: whose token it has.
         token: that token.
-        web: its connections.
+        crowd: whose connections it uses.
     """
 
     number: int
     who: str
     token: str
-    web: httpx2.AsyncClient
+    crowd: Crowd
     seen: Counter[str] = field(default_factory=Counter)
-    """How many requests ended how: `sent`; `right`, `lost`, `later` (told to try again), `apart`; else `wrong: …`."""
+    """How many requests ended how: `sent`; then `answered`, `lost` or `later` (told to try again); answers
+    are `right`, `apart` (told that Redis does not answer), `unnoticed` (Redis has just lost what it had, and not
+    every replica knows) or `wrong: …`."""
     listed: frozenset[str] | None = None
     _session: dict[str, str] = field(default_factory=dict)
 
@@ -154,6 +167,7 @@ class Person:
             self._judge(f"read {text}" in json.dumps(result), f"read {text} gave {result}")
 
     async def _list(self) -> None:
+        began_s = time.monotonic()
         result = await self._result("tools/list")
         if result is None:
             return
@@ -161,6 +175,8 @@ class Person:
         told = result["_meta"]["agent-utilities/selection"]
         if told.get("state", {}).get("cause"):
             self.seen["apart"] += 1
+        elif names != self.listed and began_s < self.crowd.is_noticed_s:
+            self.seen["unnoticed"] += 1
         else:
             self.listed = self.listed or names
             self._judge(names == self.listed, f"{sorted(self.listed)} became {sorted(names)}")
@@ -223,7 +239,7 @@ class Person:
         self.seen["sent"] += 1
         given = {**dict(headers), **self._session, "authorization": f"Bearer {self.token}"}
         try:
-            reply = await self.web.post("/mcp", json=body, headers=given)
+            reply = await self.crowd.web.post("/mcp", json=body, headers=given)
         except httpx2.TransportError:
             self.seen["lost"] += 1
             return None
@@ -233,6 +249,7 @@ class Person:
         if reply.status_code == 503 and "retry-after" in reply.headers:
             self.seen["later"] += 1
             return None
+        self.seen["answered"] += 1
         return reply
 
 
@@ -250,11 +267,12 @@ class Crowd:
     """
 
     def __init__(self, url: str, tokens: Mapping[str, str], n: int) -> None:
-        self._web = httpx2.AsyncClient(
+        self.web = httpx2.AsyncClient(
             base_url=url, timeout=120, limits=httpx2.Limits(max_connections=n, max_keepalive_connections=n)
         )
         whose = ("ann", "ann", "bob", "bob")
-        self.people = [Person(i, whose[i % 4], tokens[whose[i % 4]], self._web) for i in range(n)]
+        self.people = [Person(i, whose[i % 4], tokens[whose[i % 4]], self) for i in range(n)]
+        self.is_noticed_s = -math.inf
         self._done = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -265,7 +283,12 @@ class Crowd:
     async def __aexit__(self, *args: object) -> None:
         self._done.set()
         await asyncio.gather(*self._tasks)
-        await self._web.aclose()
+        await self.web.aclose()
+
+    def redis_loses(self, how: Callable[[], object]) -> None:
+        """Have Redis lose what it has, which each replica is to notice within five seconds."""
+        how()
+        self.is_noticed_s = time.monotonic() + 5
 
     async def until_each_got(self, n_more: int) -> None:
         """Return once each got so many further right answers."""
@@ -280,6 +303,11 @@ class Crowd:
     def seen(self) -> Counter[str]:
         """What all of them saw."""
         return sum((each.seen for each in self.people), Counter())
+
+    @property
+    def n_unanswered(self) -> int:
+        """How many requests ended without an answer and without word of it."""
+        return self.seen["sent"] - self.seen["answered"] - self.seen["lost"] - self.seen["later"]
 
     @property
     def wrong(self) -> list[str]:

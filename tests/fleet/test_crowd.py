@@ -2,29 +2,81 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from agent_utilities.upstream.sealed_store import new_key
-from tests.fleet.crowd import Crowd, gateways
-from tests.fleet.services import nginx, redis_server
+from tests.fleet.crowd import Crowd, Gateways, gateways
+from tests.fleet.services import RedisServer, nginx, redis_server
 from tests.wire.processes import Launch, served
 
-pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(900)]
+
+
+class Fleet:
+    """Redis, three gateways, and the crowd that works over them."""
+
+    def __init__(self, redis: RedisServer, run: Gateways, crowd: Crowd) -> None:
+        self.redis, self.gateways, self.crowd = redis, run, crowd
+
+
+@asynccontextmanager
+async def fleet(folder: Path, n_clients: int) -> AsyncIterator[Fleet]:
+    with (
+        served(Launch(script="bounded_server.py")) as upstream,
+        redis_server(folder) as redis,
+        gateways(folder, upstream.url, redis, new_key()) as run,
+        nginx(folder / "nginx", run.until_ready()) as balancer,
+    ):
+        async with Crowd(balancer.url, run.tokens, n_clients) as crowd:
+            await crowd.until_each_got(2)
+            yield Fleet(redis, run, crowd)
+        print({kind: n for kind, n in crowd.seen.items() if not kind.startswith("wrong")})
+        assert crowd.wrong == []
+        assert crowd.n_unanswered == 0
 
 
 async def test_loses_what_was_under_way_where_two_gateways_are_killed(tmp_path: Path) -> None:
-    with (
-        served(Launch(script="bounded_server.py")) as upstream,
-        redis_server(tmp_path) as redis,
-        gateways(tmp_path, upstream.url, redis, new_key()) as run,
-        nginx(tmp_path / "nginx", run.until_ready()) as balancer,
-    ):
-        async with Crowd(balancer.url, run.tokens, 100) as crowd:
-            await crowd.until_each_got(2)
-            for each in run.processes[:2]:
-                each.process.kill()
-                await crowd.until_each_got(3)
-        print(crowd.seen)
-    assert crowd.wrong == []
+    async with fleet(tmp_path, 100) as it:
+        for each in it.gateways.processes[:2]:
+            each.process.kill()
+            await it.crowd.until_each_got(3)
+    assert it.crowd.seen["lost"]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seconds", [60, 600])
+async def test_of_300_loses_what_was_under_way(seconds: int, tmp_path: Path) -> None:
+    async with fleet(tmp_path, 300) as it:
+        for each in it.gateways.processes[:2]:
+            end_s = time.monotonic() + seconds / 3
+            while time.monotonic() < end_s:
+                await it.crowd.until_each_got(1)
+            each.process.kill()
+        end_s = time.monotonic() + seconds / 3
+        while time.monotonic() < end_s:
+            await it.crowd.until_each_got(1)
+
+
+async def test_goes_on_while_redis_fails_in_each_of_its_ways(tmp_path: Path) -> None:
+    async with fleet(tmp_path, 60) as it:
+        redis, got = it.redis, it.crowd.until_each_got
+        redis.slow(2)
+        await got(2)
+        redis.fill()
+        await got(2)
+        redis.make_room()
+        it.crowd.redis_loses(redis.flush)
+        await got(2)
+        redis.pause()
+        await got(2)
+        redis.go_on()
+        redis.kill()
+        await got(2)
+        it.crowd.redis_loses(redis.start)
+        await got(2)
+    assert it.crowd.seen["apart"]

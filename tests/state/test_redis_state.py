@@ -236,6 +236,29 @@ class TestFaults:
         assert cause == "redis failed: OutOfMemoryError"
         await comes_back(state)
 
+    async def test_redis_full_is_logged_once_though_it_answers_in_between(self, state, server, caplog, monkeypatch):
+        monkeypatch.setattr("agent_utilities.state.redis_state._REST_S", 0.0)
+        caplog.set_level(logging.INFO, "agent_utilities.state")
+        server.fill()
+        try:
+            for _ in range(5):
+                await fails(state, PATIENT_S)
+                assert await state.load("set", "a") == ({}, 0)
+        finally:
+            server.make_room()
+        assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+    async def test_an_answer_to_an_earlier_question_does_not_hide_why_later_ones_fail(self, state, server):
+        server.admin.set("text", "no list")
+        asked = asyncio.create_task(state.ask(state.redis.blpop("list"), within_s=PATIENT_S))
+        await asyncio.sleep(0)
+        with pytest.raises(StateError):
+            await state.ask(state.redis.llen("text"))
+        server.admin.lpush("list", "an answer")
+        assert await asked == (b"list", b"an answer")
+        with pytest.raises(StateError, match="ResponseError"):
+            await state.load("set", "a")
+
     async def test_redis_flushed_is_no_fault(self, state, server):
         await state.swap("set", "a", 0, {"v": 1}, 60)
         server.flush()

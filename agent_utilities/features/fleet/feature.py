@@ -57,7 +57,7 @@ class Fleet(Feature):
                 f"the state's URL can't be used: {error}", "[hidden]", "env MCP_STATE_URL", hint
             ) from None
         self.state = host.state
-        host.sessions.share = shared = SharedSessions(self.state, host)
+        host.sessions.share = self._sessions = SharedSessions(self.state, host)
         share(host, self.state.derived("request state"), SharedValues(self.state, "values"))
         self._revocations = Revocations(self.state)
         topics: list[Topic] = [self._revocations]
@@ -68,7 +68,7 @@ class Fleet(Feature):
             self._changes = Changes(self.state, self._upstreams.upstreams, host.start)
             self.hears = (TokensRevoked, UpstreamsRenewed)
             topics.append(self._changes)
-        self._news = News(self.state, topics, shared.write_back)
+        self._news = News(self.state, topics, self._sessions.write_back)
 
     async def run(self) -> None:
         """Hear what other replicas tell, and share what is logged of usage, where anything is, until cancelled."""
@@ -97,13 +97,15 @@ class Fleet(Feature):
         Raises:
             StateError: Redis does not answer.
         """
-        if request.session is not None and self.state.cause and self.host.surface.operator.settings.state == "required":
-            raise StateError(self.state.cause)
+        cause = self._sessions.cause_of(request.session)
+        if request.session is not None and cause and self.host.surface.operator.settings.state == "required":
+            raise StateError(cause)
         return await super().narrow(request)
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
         """Return why what replicas share is not used now; nothing while it is."""
-        return {"state": {"cause": self.state.cause}} if self.state.cause else {}
+        cause = self._sessions.cause_of(request.session)
+        return {"state": {"cause": cause}} if cause else {}
 
     def health(self) -> Mapping[str, Any]:
         """Return whether what replicas share is used, and why not."""

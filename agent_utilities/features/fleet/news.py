@@ -58,12 +58,15 @@ class News:
     """Tells and hears topics, while it runs.
 
     Args:
-        write_back: called where Redis has lost what it had, and at the start.
+        write_back: called with whether Redis has lost what it had, then and at the start.
     """
 
-    def __init__(self, state: RedisState, topics: Iterable[Topic], write_back: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, state: RedisState, topics: Iterable[Topic], write_back: Callable[[bool], Awaitable[None]]
+    ) -> None:
         self._state, self._topics, self._write_back = state, tuple(topics), write_back
-        self._key, self._version = state.name("news"), _UNKNOWN
+        self._key = state.name("news")
+        self._version: bytes | None = _UNKNOWN
         self._begun = _UNKNOWN
         self._is_due, self._has_told = asyncio.Event(), False
 
@@ -114,18 +117,18 @@ class News:
             wait_s = COMPARE_S
             before, self._version, self._has_told = self._version, _UNKNOWN, False
             try:
-                version, begun = await self._state.ask(self._look())
+                latest, begun = await self._state.ask(self._look())
                 if begun != self._begun:
-                    await self._write_back()
+                    await self._write_back(self._begun is not _UNKNOWN)
                     self._begun = begun
-                if version != before:
+                if latest != before:
                     for each in self._topics:
                         await each.compare(self)
             except StateError:  # once it answers all is compared: it may have lost what it had
                 wait_s = _AGAIN_S
             else:
                 if not (self._is_due.is_set() or self._has_told):  # else there is another by now
-                    self._version = version
+                    self._version = latest
             await is_set(self._is_due, within_s=wait_s)
 
     async def _look(self) -> tuple[bytes | None, bytes]:

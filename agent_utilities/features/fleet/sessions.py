@@ -27,9 +27,9 @@ logger = logging.getLogger("agent_utilities.state")
 KIND = "session"
 TTL_S = 24 * 3600
 """Seconds after its last change in which a session can be gone on with."""
-_EMPTIED_S = 10
-"""Seconds that replicas have to write back their sessions to a Redis that lost what it had."""
-_N_TRIES = 8
+_LOST, _LOST_S = "redis had nothing until a moment ago, and sessions are being written back", 10
+"""What is told then, and for how many seconds: replicas notice within two, and write back what they hold."""
+_N_TRIES, _N_OPENING = 8, 1_000
 _NEVER = -math.inf
 
 
@@ -50,6 +50,10 @@ class SharedSessions(Share):
         self._state, self._host, self._key = state, host, state.derived("sessions")
         self._known: WeakKeyDictionary[Session, tuple[dict[str, Any], int, float]] = WeakKeyDictionary()
         """What was last read or written of each: as it is kept, its version, and when that was written."""
+        self._apart: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
+        self._lost_until_s = 0.0
+        self._opening: dict[str, tuple[dict[str, Any], int]] = {}
+        """What those that are being opened here begin with, by name, should Redis fail at that moment."""
 
     def name_of(self, protocol_id: str) -> str:
         """Return the name of a session: it tells nothing of the id that its client has."""
@@ -57,15 +61,30 @@ class SharedSessions(Share):
 
     async def fetch(self, session: Session) -> None:
         """Bring in what other replicas have made of a session; what is here stays where Redis does not answer."""
+        if (begins_with := self._opening.pop(session.id, None)) is not None and session not in self._known:
+            self._take(session, *begins_with)
         try:
             raw, version = await self._state.load(KIND, session.id)
-        except StateError:
+        except StateError as error:
+            self._apart[session] = str(error)
             return
+        self._apart.pop(session, None)
         known, known_version, _ = self._known.get(session, ({}, 0, 0.0))
         if version > known_version:
             self._take(session, raw, version)
-        elif version < known_version:  # Redis has lost what it had
+        elif version < known_version:
             self._known[session] = known, known_version, _NEVER
+            self._lost()
+
+    def cause_of(self, session: Session | None) -> str:
+        """Return why a session is as this process knows it; empty where it is as all replicas know it."""
+        if self._state.cause or session is None:
+            return self._state.cause
+        return self._apart.get(session, "") or (_LOST if time.monotonic() < self._lost_until_s else "")
+
+    def _lost(self) -> None:
+        """Take note that Redis lost what it had: another replica may know more of a session than this one."""
+        self._lost_until_s = time.monotonic() + _LOST_S
 
     def _take(self, session: Session, raw: dict[str, Any], version: int) -> None:
         self._known[session] = raw, version, time.monotonic()
@@ -98,12 +117,14 @@ class SharedSessions(Share):
             await asyncio.sleep(random.uniform(0, 0.002 * 2**number))
         logger.warning("a session changes too often on other replicas; it is handed on with its next request")
 
-    async def write_back(self) -> None:
-        """Hand on all sessions that are open here: Redis has lost what it had.
+    async def write_back(self, is_lost: bool) -> None:
+        """Hand on all sessions that are open here, as Redis is new, or lost what it had.
 
         Raises:
             StateError: it does not answer.
         """
+        if is_lost:
+            self._lost()
         for session, (raw, version, _) in list(self._known.items()):
             self._known[session] = raw, version, _NEVER
             await self.put(session, _read(raw["record"]))
@@ -116,12 +137,17 @@ class SharedSessions(Share):
         Raises:
             StateError: Redis gave no answer, or may be told of it in a moment.
         """
-        raw, _ = await self._state.load(KIND, self.name_of(protocol_id))
-        if "record" in raw:
-            return _read(raw["record"])
-        if await begun_s_ago(self._state) < _EMPTIED_S:
-            raise StateError("what redis had is being written back")
-        return None
+        raw, version = await self._state.load(KIND, name := self.name_of(protocol_id))
+        if await begun_s_ago(self._state) < _LOST_S:
+            self._lost()
+            if "record" not in raw:
+                raise StateError(_LOST)
+        if "record" not in raw:
+            return None
+        self._opening[name] = raw, version
+        if len(self._opening) > _N_OPENING:  # nobody went on with the first
+            self._opening.pop(next(iter(self._opening)))
+        return _read(raw["record"])
 
     async def forget(self, protocol_id: str) -> None:
         """Forget a session that its client has ended."""
