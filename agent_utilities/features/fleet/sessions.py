@@ -102,7 +102,8 @@ class SharedSessions(Share):
             steps = list(session.steps or ())
             if not steps and "record" in raw and time.monotonic() < written_s + TTL_S / 2:
                 return
-            values = {**raw, **self._encoded(session.values, raw), "v": 1, "record": _record(about)}
+            record = {**raw.get("record", {}), **_record(about)}
+            values = {"v": 1, **raw, **self._encoded(session.values, raw), "record": record}
             try:
                 other = await self._state.swap(KIND, session.id, version, values, TTL_S)
             except StateError:
