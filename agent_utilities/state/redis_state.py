@@ -156,7 +156,7 @@ class RedisState:
         return self._read(kind, one, values), number
 
     async def swap(
-        self, kind: str, one: str, version: int, values: Mapping[str, Any], ttl_s: int
+        self, kind: str, one: str, version: int, values: Mapping[str, Any], ttl_s: int, within_s: float | None = None
     ) -> tuple[dict[str, Any], int] | None:
         """Keep values in the place of those of a version, for a while; where there are later ones by now return those.
 
@@ -168,7 +168,7 @@ class RedisState:
         """
         key = self.name(kind, one)
         content = self.sealed(key, json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode())
-        told = await self.ask(self._swap([key], [version, content, ttl_s]))
+        told = await self.ask(self._swap([key], [version, content, ttl_s]), within_s)
         return (self._read(kind, one, told[1]), int(told[0])) if len(told) > 1 else None
 
     async def remove(self, kind: str, one: str) -> None:

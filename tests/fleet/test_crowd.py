@@ -36,7 +36,7 @@ async def fleet(folder: Path, n_clients: int) -> AsyncIterator[Fleet]:
             await crowd.until_each_got(2)
             yield Fleet(redis, run, crowd)
         print({kind: n for kind, n in crowd.seen.items() if not kind.startswith("wrong")})
-        assert crowd.wrong == []
+        assert crowd.wrong == [], "\n".join(crowd.wrong)
         assert crowd.n_unanswered == 0
 
 

@@ -58,7 +58,7 @@ class News:
     """Tells and hears topics, while it runs.
 
     Args:
-        write_back: called with whether Redis has lost what it had, then and at the start.
+        write_back: called with whether Redis has lost what it had, every few seconds.
     """
 
     def __init__(
@@ -118,9 +118,8 @@ class News:
             before, self._version, self._has_told = self._version, _UNKNOWN, False
             try:
                 latest, begun = await self._state.ask(self._look())
-                if begun != self._begun:
-                    await self._write_back(self._begun is not _UNKNOWN)
-                    self._begun = begun
+                await self._write_back(self._begun not in (_UNKNOWN, begun))
+                self._begun = begun
                 if latest != before:
                     for each in self._topics:
                         await each.compare(self)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -31,6 +31,8 @@ _LOST, _LOST_S = "redis had nothing until a moment ago, and sessions are being w
 """What is told then, and for how many seconds: replicas notice within two, and write back what they hold."""
 _N_TRIES, _N_OPENING = 8, 1_000
 _NEVER = -math.inf
+_PATIENCE = 8
+"""How many times as long as others the first request of a session waits: no other replica knows it before."""
 
 
 @cache
@@ -51,6 +53,8 @@ class SharedSessions(Share):
         self._known: WeakKeyDictionary[Session, tuple[dict[str, Any], int, float]] = WeakKeyDictionary()
         """What was last read or written of each: as it is kept, its version, and when that was written."""
         self._apart: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
+        self._unwritten: WeakSet[Session] = WeakSet()
+        """Those that could not be handed on."""
         self._lost_until_s = 0.0
         self._opening: dict[str, tuple[dict[str, Any], int]] = {}
         """What those that are being opened here begin with, by name, should Redis fail at that moment."""
@@ -105,12 +109,15 @@ class SharedSessions(Share):
             record = {**raw.get("record", {}), **_record(about)}
             values = {"v": 1, **raw, **self._encoded(session.values, raw), "record": record}
             try:
-                other = await self._state.swap(KIND, session.id, version, values, TTL_S)
+                within_s = None if version else self._state.wait_s * _PATIENCE
+                other = await self._state.swap(KIND, session.id, version, values, TTL_S, within_s)
             except StateError:
                 self._known[session] = {**raw, "record": _record(about)}, version, _NEVER
+                self._unwritten.add(session)
                 return
             if other is None:
                 self._known[session] = values, version + 1, time.monotonic()
+                self._unwritten.discard(session)
                 if session.steps is not None:
                     del session.steps[: len(steps)]
                 return
@@ -119,14 +126,15 @@ class SharedSessions(Share):
         logger.warning("a session changes too often on other replicas; it is handed on with its next request")
 
     async def write_back(self, is_lost: bool) -> None:
-        """Hand on all sessions that are open here, as Redis is new, or lost what it had.
+        """Hand on what could not be: all sessions that are open here, where Redis has lost what it had.
 
         Raises:
             StateError: it does not answer.
         """
         if is_lost:
             self._lost()
-        for session, (raw, version, _) in list(self._known.items()):
+        for session in list(self._known if is_lost else self._unwritten):
+            raw, version, _ = self._known[session]
             self._known[session] = raw, version, _NEVER
             await self.put(session, _read(raw["record"]))
             if self._state.cause:
