@@ -31,6 +31,9 @@ CONNECT_S = 30.0
 """Seconds to connect and to send; how long an answer may take is for the call's own deadline to say."""
 NOTIFICATION_S = 10.0
 """Seconds that an upstream has to take what is not a request: until then nothing else is sent."""
+_KEPT_S = 3.0
+"""Seconds for which a connection is kept that nobody uses: most servers close theirs after five, and a request that is
+sent at that moment is lost."""
 _LOGIN_BYTES = 1 << 20
 _EVENT_END = re.compile(rb"(?>\r\n|\n|\r){2}")
 _LONGEST_END = 4
@@ -157,7 +160,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             headers=dict(headers),
             auth=auth,
             timeout=httpx2.Timeout(CONNECT_S, read=None),
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEPT_S),
             event_hooks={"response": [partial(_bound, limits, unfinished)]},
         )
 
