@@ -14,7 +14,7 @@ from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.features.fleet.feature import Fleet
 from agent_utilities.state.redis_state import RedisState
 from tests.fleet.replicas import Shared, until
-from tests.mcp.in_process import web_of
+from tests.mcp.in_process import ask, listed, web_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
@@ -237,3 +237,14 @@ async def test_is_refused_where_state_is_required_and_cannot_be_had(redis_here: 
         finally:
             redis_here.start()
     assert "error" in refused
+
+
+async def test_there_is_none_in_2026_07_28_whose_requests_ask_redis_for_nothing(redis_here: Shared) -> None:
+    async with replicas(redis_here) as (one, _):
+        redis_here.pause()  # who asks waits a minute
+        try:
+            async with asyncio.timeout(30):
+                assert "tool_search" in await listed(one, "/mcp")
+                assert (await ask(one, "/mcp", "server/discover")).status_code == 200
+        finally:
+            redis_here.go_on()
