@@ -11,7 +11,8 @@ import logging
 import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar, cast
 
 from cryptography.exceptions import InvalidTag
@@ -19,7 +20,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from redis.asyncio.lock import Lock
+from redis.exceptions import LockError, RedisError
 
 logger = logging.getLogger("agent_utilities.state")
 
@@ -31,6 +33,10 @@ _TELL_AGAIN_S = 60.0
 """Seconds in which the log says once that it does not answer."""
 _N_TURNS = 10
 """Of the loop, in which an answer is read that is there already, however long others take in each."""
+ALONE_S = 25.0
+"""Seconds for which one process may keep others waiting."""
+_LOOK_S = 0.05
+"""Seconds after which one that waits looks again whether its turn has come."""
 _NONCE_BYTES = 12
 _SWAP = """
 local version = redis.call('HGET', KEYS[1], 'version') or ''
@@ -179,6 +185,30 @@ class RedisState:
         """
         await self.ask(self.redis.delete(self.name(kind, one)))
 
+    # -- one at a time ---------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def alone(self, kind: str, one: str) -> AsyncIterator[None]:
+        """Run a block while no other process runs one of this name: it takes `ALONE_S` at most.
+
+        Whoever comes in looks first at what others have done. One that was killed is waited for no longer than that,
+        and where Redis does not answer, or somebody else holds on to the name, the block runs as on one machine.
+        """
+        lock = Lock(self.redis, self.name(kind, one), timeout=ALONE_S, thread_local=False)
+        is_alone = False
+        with suppress(StateError, TimeoutError):
+            async with asyncio.timeout(ALONE_S + WAIT_S):
+                while True:
+                    if is_alone := await self.ask(lock.acquire(blocking=False)):
+                        break
+                    await asyncio.sleep(_LOOK_S)
+        try:
+            yield
+        finally:
+            if is_alone:
+                with suppress(StateError):
+                    await self.ask(_released(lock))
+
     # -- what is sealed --------------------------------------------------------------------------------------------
 
     def sealed(self, name: str, content: bytes) -> bytes:
@@ -207,3 +237,8 @@ class RedisState:
     async def close(self) -> None:
         """Let go of connections."""
         await self.redis.aclose()
+
+
+async def _released(lock: Lock) -> None:
+    with suppress(LockError):  # it is somebody else's by now
+        await lock.release()

@@ -24,7 +24,7 @@ from fastmcp import Client
 from mcp.shared.auth import AuthorizationCodeResult
 
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.http.account import Account, BrowserSteps
+from agent_utilities.upstream.http.account import Account, BrowserSteps, LoginStore
 from agent_utilities.upstream.http.login import Login
 from agent_utilities.upstream.http.transports import HttpUpstream
 from agent_utilities.upstream.limits import Unfinished
@@ -39,7 +39,9 @@ def _start(work: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:
 
 
 async def _account(config: UpstreamConfig, folder: Path) -> httpx2.Auth:
-    account = Account(config, ("local", "ann"), SealedStore(folder, read_key(new_key(), "")), _start)
+    store = LoginStore()
+    store.folder = SealedStore(folder, read_key(new_key(), ""))
+    account = Account(config, ("local", "ann"), store, _start)
     steps = BrowserSteps()
     async with asyncio.TaskGroup() as group:
         group.create_task(account.log_in(steps, redirect_uri=_BACK))

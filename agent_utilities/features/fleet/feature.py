@@ -68,7 +68,20 @@ class Fleet(Feature):
             self._changes = Changes(self.state, self._upstreams.upstreams, host.start)
             self.hears = (TokensRevoked, UpstreamsRenewed)
             topics.append(self._changes)
+            topics += self._share_logins()
         self._news = News(self.state, topics, self._sessions.write_back)
+
+    def _share_logins(self) -> list[Topic]:
+        """Have replicas share what callers log in at themselves."""
+        from agent_utilities.features.fleet.logins import SharedLogins
+        from agent_utilities.features.fleet.relay import Relay
+        from agent_utilities.features.logins.feature import Logins
+
+        if (logins := self.host.feature(Logins)) is None:
+            return []
+        store, relay = SharedLogins(self.state, lambda: self._news, self.host.start), Relay(self.state, self.host.start)
+        logins.store, logins.elsewhere = store, relay
+        return [store, relay]
 
     async def run(self) -> None:
         """Hear what other replicas tell, and share what is logged of usage, where anything is, until cancelled."""

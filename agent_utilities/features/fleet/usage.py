@@ -71,7 +71,9 @@ class SharedUsage:
         log = self._usage.log
         if log is None:
             return last
-        found = await self._state.ask(self._state.redis.xread({self._key: last}, count=_MOST_READ))
+        # Where nothing is asked redis-py's own `xread` leaves a coroutine behind that nobody awaits.
+        reading = cast(Any, self._state.redis).execute_command("XREAD", "COUNT", _MOST_READ, "STREAMS", self._key, last)
+        found = await self._state.ask(reading)
         entries = found[0][1] if found else []
         for _, fields in entries:
             if fields.get(b"by") != self._own.encode():

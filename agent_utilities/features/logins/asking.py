@@ -84,7 +84,7 @@ class OwnLogin:
             await self.account.load()  # they may have logged in by another process
         if self.is_made:
             return None
-        relay, link = ServerRelay(get_context()), self.links.link(self.account)
+        relay, link = ServerRelay(get_context()), await self.links.link(self.account)
         told = f"Log in at {self.account.upstream} with your own account"
         params = mcp_types.ElicitRequestURLParams(message=told, url=link.url, elicitation_id=link.state)
         question = mcp_types.ElicitRequest(params=params)

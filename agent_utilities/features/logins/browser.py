@@ -47,6 +47,11 @@ async def form_of(request: Request, most: int) -> dict[str, str]:
         return {}
 
 
+def state_in(address: str) -> str:
+    """Return the state that an authorization server is to send back; blank where there is none."""
+    return parse_qs(urlsplit(address).query).get("state", [""])[0]
+
+
 class SentAway:
     """Browsers that are at an authorization server, each with what waits for it to come back.
 
@@ -82,14 +87,18 @@ class SentAway:
         await asyncio.wait([task, steps.address], timeout=ANSWER_S, return_when=asyncio.FIRST_COMPLETED)
         if not steps.address.done():
             return "", task
-        parts = urlsplit(address := steps.address.result())
-        state = parse_qs(parts.query).get("state", [""])[0]
-        if parts.scheme not in ("http", "https") or not state:
+        address = steps.address.result()
+        state = state_in(address)
+        if urlsplit(address).scheme not in ("http", "https") or not state:
             task.cancel()
             return "", task
         self._waiting[state] = browser, steps, task
         task.add_done_callback(lambda _: self._waiting.pop(state, None))
         return address, task
+
+    def waits_for(self, state: str) -> bool:
+        """Return whether a browser is to come back with this state."""
+        return state in self._waiting
 
     def take_back(self, request: Request, browser: str) -> asyncio.Task[Any] | None:
         """Return what goes on now that a browser has come back; None for one that was not sent.

@@ -17,7 +17,7 @@ from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.features.logins.asking import OwnLogin
 from agent_utilities.features.logins.browser import start_in
-from agent_utilities.features.logins.links import Links, Person, present_person
+from agent_utilities.features.logins.links import Elsewhere, Links, Person, present_person
 from agent_utilities.features.logins.people import Held
 from agent_utilities.features.upstreams.feature import Upstreams, UpstreamsRenewed
 from agent_utilities.features.upstreams.provider import Union
@@ -31,6 +31,7 @@ from agent_utilities.mcp.surface.introspecting import is_introspecting
 from agent_utilities.runtime.waiting import is_set
 from agent_utilities.upstream.config import OAuthClient, UpstreamConfig
 from agent_utilities.upstream.folders import gateway_folder, with_folder
+from agent_utilities.upstream.http.account import LoginStore
 from agent_utilities.upstream.sealed_store import SealedStore, read_key
 from agent_utilities.visibility.decision import Decision
 
@@ -39,7 +40,7 @@ logger = logging.getLogger("agent_utilities.logins")
 N_PEOPLE = 256
 """How many people's upstreams are kept up at once; of more, those go that were used least recently."""
 _BRING_S = 5.0
-"""Seconds that a request waits for what its caller has, which is on a disk."""
+"""Seconds that a request waits for what its caller has, which is on a disk, and for what is listed to them first."""
 
 
 class Logins(Feature):
@@ -57,6 +58,8 @@ class Logins(Feature):
 
     def __init__(self, upstreams: Upstreams) -> None:
         self._upstreams = upstreams
+        self.store, self.elsewhere = LoginStore(), Elsewhere()
+        """What keeps logins, and serves links that other replicas made; what shares them puts others in their place."""
         self._configs: Sequence[UpstreamConfig] = ()
         """Of the upstreams that callers log in at, while it runs."""
         self._held: dict[Person | None, Held] = {}
@@ -77,8 +80,8 @@ class Logins(Feature):
         return held.union if held is not None else None
 
     @cached_property
-    def _prepared(self) -> tuple[Links, SealedStore]:
-        """What leads people to their logins, and what keeps them.
+    def _prepared(self) -> Links:
+        """What leads people to their logins; what keeps them is ready with it.
 
         Raises:
             SettingsError: the operator's key, or the server's own address, is missing or none.
@@ -91,8 +94,8 @@ class Logins(Feature):
         client = OAuthClient(
             client_id=settings.auth_client_id or None, client_secret=settings.auth_client_secret or None
         )
-        store = SealedStore(gateway_folder("logins", settings.gateway_folder), key)
-        return Links(self.host, base_url, client, self._start), store
+        self.store.folder = SealedStore(gateway_folder("logins", settings.gateway_folder), key)
+        return Links(self.host, base_url, client, self._start, self.elsewhere)
 
     def check(self) -> None:
         """Refuse to serve callers' logins that can't be kept, or that no link leads to.
@@ -137,7 +140,7 @@ class Logins(Feature):
         is_same, self._configs = self._configs == (now := self._upstreams.of_callers()), now
         for held in self._held.values():
             if is_same:
-                held.outdated.set()
+                held.outdate()
             else:
                 held.task.cancel()  # it is brought anew with their next request
         if not is_same:
@@ -151,14 +154,14 @@ class Logins(Feature):
         held = self._held[person] = self._held.pop(person) if person in self._held else self._begun(person)
         if not await is_set(held.was_tried, within_s=_BRING_S):
             logger.error("a disk hangs: what a caller has by logins of their own is not served for a request")
+        await held.first_lists(_BRING_S)
 
     def _begun(self, person: Person | None) -> Held:
         unused = [name for name, each in self._held.items() if not each.is_in_use]
         for each in unused[: max(0, len(self._held) + 1 - N_PEOPLE)]:
             self._held.pop(each).task.cancel()
-        links, store = self._prepared
         operator = self.host.surface.operator
-        held = Held(person, self._configs, self._upstreams.provider, store, links, self._start)
+        held = Held(person, self._configs, self._upstreams.provider, self.store, self._prepared, self._start)
         run = partial(
             held.run,
             environ=with_folder(operator.environ, operator.settings.gateway_folder),
@@ -209,6 +212,6 @@ class Logins(Feature):
     def routes(self) -> Sequence[BaseRoute]:
         """Return the pages that links lead to; none where they could not be served."""
         try:
-            return self._prepared[0].routes()
+            return self._prepared.routes()
         except InputError:  # told where it runs
             return ()

@@ -27,7 +27,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from agent_utilities.access.rules import LOCAL
-from agent_utilities.features.logins.browser import ANSWER_S, SentAway, form_of
+from agent_utilities.features.logins.browser import ANSWER_S, SentAway, form_of, state_in
 from agent_utilities.mcp.events import LoggedIn
 from agent_utilities.mcp.sessions import of_token
 from agent_utilities.upstream.config import OAuthClient
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("agent_utilities.logins")
 
 PATH = "/logins"
-_N_FORM_BYTES = 16 << 10
+N_FORM_BYTES = 16 << 10
 _N_TRIES = 8
 """How often somebody may try to show that a link is theirs: each try has the issuer register a client."""
 
@@ -101,6 +101,20 @@ class Link:
         return not self.browser and self.n_tries < _N_TRIES and not self.is_late
 
 
+class Elsewhere:
+    """Other processes that links of theirs lead to; where there are none nothing is to be done."""
+
+    serve: Callable[[Request], Awaitable[Response]]
+    """Serves a request for what was begun here; set by who begins it."""
+
+    async def begun(self, state: str) -> None:
+        """Have the others know that what has this state was begun here."""
+
+    async def answer(self, state: str, request: Request) -> Response | None:
+        """Return what the process answers where something was begun; None where that is not known, or is this one."""
+        return None
+
+
 class Links:
     """Makes links, and serves the pages that they lead to.
 
@@ -109,10 +123,14 @@ class Links:
         base_url: its address, as its people's browsers reach it.
         client: what its authorization server is told of us.
         start: starts a task that ends with the server.
+        elsewhere: serves links that other replicas made.
     """
 
-    def __init__(self, host: AgentServer, base_url: str, client: OAuthClient, start: Start) -> None:
+    def __init__(
+        self, host: AgentServer, base_url: str, client: OAuthClient, start: Start, elsewhere: Elsewhere
+    ) -> None:
         self._host, self._base_url, self._client = host, base_url, client
+        self._elsewhere, elsewhere.serve = elsewhere, self._serve
         self._mcp_url = base_url + fastmcp.settings.streamable_http_path
         self._redirect_uri = f"{base_url}{PATH}/callback"
         self._is_https = base_url.startswith("https:")
@@ -122,7 +140,7 @@ class Links:
         self._away = SentAway(start)
         self._key = secrets.token_bytes(32)
 
-    def link(self, account: Account) -> Link:
+    async def link(self, account: Account) -> Link:
         """Return the link for a person's login at an upstream: the same for all who ask, until it was used."""
         self._links = {state: link for state, link in self._links.items() if not link.is_late}
         for link in self._links.values():
@@ -130,15 +148,27 @@ class Links:
                 return link
         state = secrets.token_urlsafe(32)
         link = self._links[state] = Link(account, f"{self._base_url}{PATH}/{state}", state)
+        await self._elsewhere.begun(state)
         return link
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes of its pages."""
         return [
-            Route(f"{PATH}/callback", self._come_back, methods=["GET"]),
-            Route(f"{PATH}/{{state}}", self._open, methods=["GET"]),
-            Route(f"{PATH}/{{state}}", self._go_on, methods=["POST"]),
+            Route(f"{PATH}/callback", self._anywhere, methods=["GET"]),
+            Route(f"{PATH}/{{state}}", self._anywhere, methods=["GET", "POST"]),
         ]
+
+    async def _anywhere(self, request: Request) -> Response:
+        """Have a request served where that was begun which it goes on with."""
+        state = request.path_params.get("state") or request.query_params.get("state", "")
+        is_here = state in self._links or self._away.waits_for(state)
+        answer = None if is_here else await self._elsewhere.answer(state, request)
+        return await self._serve(request) if answer is None else answer
+
+    async def _serve(self, request: Request) -> Response:
+        if "state" not in request.path_params:
+            return await self._come_back(request)
+        return await (self._go_on(request) if request.method == "POST" else self._open(request))
 
     # -- pages -------------------------------------------------------------------------------------------------------
 
@@ -146,7 +176,7 @@ class Links:
         """Show what a link is for, and nothing of whom: whoever opens it is nobody yet."""
         link = self._links.get(request.path_params["state"])
         if link is None or not link.is_open:
-            return _spent()
+            return spent()
         browser = request.cookies.get(self._cookie) or secrets.token_urlsafe(32)
         auth = self._host.auth
         routes = auth.get_routes(urlsplit(self._mcp_url).path) if auth is not None else []
@@ -161,18 +191,18 @@ class Links:
 
     async def _go_on(self, request: Request) -> Response:
         """Take a page's form: to show who one is, or to go on to the upstream once one has."""
-        given = await form_of(request, _N_FORM_BYTES)
+        given = await form_of(request, N_FORM_BYTES)
         link = self._links.get(request.path_params["state"])
         browser = request.cookies.get(self._cookie, "")
         if link is None or not browser or not _is_same(given.get("key", ""), self._form_key(link, browser)):
-            return _spent()
+            return spent()
         if given.get("step") == "go":
             if link.is_late or not _is_same(link.browser, browser):
-                return _spent()
+                return spent()
             del self._links[link.state]
             return await self._send_away(partial(self._log_in, link), browser)
         if not link.is_open:
-            return _spent()
+            return spent()
         link.n_tries += 1
         if given.get("step") == "token":
             return await self._proven(link, browser, given.get("token", "").strip())
@@ -181,7 +211,7 @@ class Links:
     async def _come_back(self, request: Request) -> Response:
         """Take a browser that comes back from an authorization server: once, and the one that was sent there."""
         task = self._away.take_back(request, request.cookies.get(self._cookie, ""))
-        return _spent() if task is None else await _outcome(task)
+        return spent() if task is None else await _outcome(task)
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -215,6 +245,7 @@ class Links:
         """Begin what has a browser go to an authorization server, and send it there."""
         address, task = await self._away.send(work, browser)
         if address:
+            await self._elsewhere.begun(state_in(address))
             return RedirectResponse(address, 303, headers=_HEADERS)
         if task.cancelling():
             return _failed("its authorization server has no address that a browser can be sent to")
@@ -249,7 +280,7 @@ def _html(title: str, told: str, status: int = 200, form: str = "") -> Response:
     return HTMLResponse(html, status, headers=_HEADERS)
 
 
-def _spent() -> Response:
+def spent() -> Response:
     """Return what a link shows that was used, is too old or was never made, and what comes from another browser."""
     told = "It serves once, for ten minutes, in one browser. Call again to be given another one."
     return _html("This link does not serve any more", told, 410)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ from agent_utilities.features.logins.links import Links, Person
 from agent_utilities.features.upstreams.provider import Union, UpstreamProvider
 from agent_utilities.runtime.waiting import finish_in_turns, in_daemon_thread
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
-from agent_utilities.upstream.http.account import Account, Start
+from agent_utilities.upstream.http.account import Account, LoginStore, Start
 from agent_utilities.upstream.sealed_store import SealedStore
 from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.supervision.upstreams import Upstreams
@@ -40,7 +41,7 @@ class Held:
         person: issuer and subject; None where it is not known who they are.
         configs: of the upstreams that callers log in at, each reached by a connection of theirs.
         provider: lists everybody's upstreams.
-        store: keeps logins and snapshots.
+        store: keeps logins, and in its folder snapshots.
         links: makes links to log in by.
         start: starts a task that ends with the server.
     """
@@ -50,7 +51,7 @@ class Held:
         person: Person | None,
         configs: Sequence[UpstreamConfig],
         provider: UpstreamProvider,
-        store: SealedStore,
+        store: LoginStore,
         links: Links,
         start: Start,
     ) -> None:
@@ -65,13 +66,26 @@ class Held:
         """What they are listed, everybody's upstreams with it; None where that is not known yet."""
         self.was_tried = asyncio.Event()
         """Set once it is known, or can't be."""
-        self.outdated = asyncio.Event()
-        """Set to have it made anew."""
+        self._outdated, self._is_current = asyncio.Event(), asyncio.Event()
 
     @property
     def is_in_use(self) -> bool:
         """Whether a call of theirs is under way."""
         return any(each.upstream.is_busy for each in self.logins)
+
+    def outdate(self) -> None:
+        """Have what they are listed made anew."""
+        self._is_current.clear()
+        self._outdated.set()
+
+    async def first_lists(self, within_s: float) -> None:
+        """Return once all that they are logged in at was listed, or could not be; they may have been so elsewhere."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                for each in self.logins:
+                    if each.is_made and each.upstream.snapshot is None:
+                        await each.upstream.was_tried.wait()
+                        await self._is_current.wait()
 
     async def run(self, **options: Any) -> None:
         """Keep it up, and what they are listed up to date, until cancelled.
@@ -82,8 +96,8 @@ class Held:
         made = partial(
             Upstreams,
             GatewayConfig(upstreams=tuple(self._configs)),
-            store=OwnSnapshots(self._store, self._person or ("", "")),
-            on_change=lambda _: self.outdated.set(),
+            store=OwnSnapshots(self._store.folder, self._person or ("", "")),
+            on_change=lambda _: self.outdate(),
             auth_of=lambda config, _: self._accounts[config.name],
             may_list=lambda config: config.name in self._accounts and self._accounts[config.name].has_login.is_set(),
             **options,
@@ -102,12 +116,15 @@ class Held:
             async with asyncio.TaskGroup() as group:
                 group.create_task(upstreams.run())
                 while True:
-                    self.outdated.clear()
+                    self._outdated.clear()
                     union = await finish_in_turns(self._provider.with_own(own, self.union or Union()))
                     before, self.union = self.union, union
                     if before is not None:
                         self._provider.notify_difference(before, union)
                     self.was_tried.set()
-                    await self.outdated.wait()
+                    if not self._outdated.is_set():
+                        self._is_current.set()
+                    await self._outdated.wait()
         finally:
             self.was_tried.set()
+            self._is_current.set()

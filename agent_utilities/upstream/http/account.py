@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -39,6 +39,10 @@ LOGIN_S = 600.0
 """Seconds that a person has for a login, from the link to the end."""
 Start = Callable[[Callable[[], Awaitable[Any]]], "asyncio.Task[Any]"]
 """Starts a task that ends with the server; an error that it raises is what it brings."""
+Name = tuple[str, ...]
+"""Of a login: whose it is, issuer and subject, and at which upstream and address."""
+RENEWAL_S = 20.0
+"""Seconds that an authorization server has to renew a login; others who would wait for a turn for longer."""
 _LONG_AGO_S = 1.0
 """An expiry that is over; the SDK takes 0 for none."""
 
@@ -138,7 +142,7 @@ def _probe(url: str, headers: Mapping[str, str]) -> httpx2.Request:
     return httpx2.Request("POST", url, headers={**headers, **told}, json={"jsonrpc": "2.0", "id": 0, "method": "ping"})
 
 
-class _Kept(BaseModel):
+class Kept(BaseModel):
     """A login as it is kept: what it takes to renew it, too, which the SDK forgets with the process."""
 
     model_config = ConfigDict(frozen=True)
@@ -150,7 +154,7 @@ class _Kept(BaseModel):
     expires_at_s: float | None
 
     @classmethod
-    def of(cls, context: OAuthContext) -> _Kept:
+    def of(cls, context: OAuthContext) -> Kept:
         assert context.current_tokens is not None
         return cls(
             tokens=context.current_tokens,
@@ -161,41 +165,82 @@ class _Kept(BaseModel):
         )
 
 
+class LoginStore:
+    """Keeps people's logins, each under its name, in this machine's folder; see `SealedStore`."""
+
+    folder: SealedStore
+    """Set before anything is kept."""
+
+    def __init__(self) -> None:
+        self._unwritten: set[Name] = set()
+        """What the folder has an older one of, if any: it took nothing."""
+
+    def follow(self, account: Account) -> None:
+        """Have an account take what becomes of its login elsewhere, as far as that is learned of."""
+
+    async def load(self, name: Name, here: Kept | None) -> Kept | None:
+        """Return a login as it is kept; where none is, as this process knows it.
+
+        Args:
+            here: what this process knows of it.
+        """
+        if name in self._unwritten:
+            return here
+        return await in_daemon_thread(partial(self.folder.load, Kept, *name)) or here
+
+    async def keep(self, name: Name, kept: Kept | None) -> None:
+        """Keep a login in place of what there was; None for one that has ended."""
+        write = partial(self.folder.save, kept, *name) if kept is not None else partial(self.folder.remove, *name)
+        try:
+            await in_daemon_thread(write)
+            self._unwritten.discard(name)
+        except OSError as error:
+            self._unwritten.add(name)
+            logger.warning("a login is kept in memory only: %s", error.strerror or type(error).__name__)
+
+    def alone(self, name: Name) -> AbstractAsyncContextManager[None]:
+        """Return a block in which nobody else renews a login, who shares this store and can be reached."""
+        return nullcontext()
+
+
 class Account(httpx2.Auth):
     """One person's login at one upstream, which every connection of theirs there is authorized by.
 
     Args:
         config: the upstream's.
         person: issuer and subject.
-        store: where it is kept, under person, upstream and address, so that no token is shown to another address.
+        store: where it is kept, under its name, so that no token is shown to another address.
         start: starts a task that goes on where the request waits no more that it was begun in.
     """
 
-    def __init__(self, config: UpstreamConfig, person: tuple[str, str], store: SealedStore, start: Start) -> None:
+    def __init__(self, config: UpstreamConfig, person: tuple[str, str], store: LoginStore, start: Start) -> None:
         self.person, self.upstream = person, config.name
         self._url, self._client = config.url.get_secret_value(), config.oauth or OAuthClient()
         self._headers = {name: value.get_secret_value() for name, value in config.headers.items()}
-        self._store, self._name = store, ("login", *person, config.name, self._url)
+        self._store, self.name = store, ("login", *person, config.name, self._url)
         self._start, self._turn = start, asyncio.Lock()
         self._renewal: asyncio.Task[Any] | None = None
-        self._kept: _Kept | None = None
+        self._kept: Kept | None = None
         self.has_login = asyncio.Event()
         """Set while the person is logged in."""
         self.on_login: Callable[[], None] = lambda: None
         """Called when they have logged in."""
+        store.follow(self)
 
     # -- what is kept ------------------------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Take what is kept of it, where nothing is known of it here."""
-        kept = await in_daemon_thread(self._read)
-        if self._kept is None:
+        """Take what is kept of it; where another login is made meanwhile, that stays."""
+        before = self._kept
+        async with self._turn:
+            pass  # what is being kept is read then
+        kept = await self._store.load(self.name, before)
+        if self._kept is before:
             self._take(kept)
 
-    def _read(self) -> _Kept | None:
-        return self._store.load(_Kept, *self._name)
-
-    def _take(self, kept: _Kept | None) -> None:
+    def _take(self, kept: Kept | None) -> None:
+        if kept == self._kept:
+            return
         self._kept = kept
         if kept is None:
             self.has_login.clear()
@@ -203,26 +248,17 @@ class Account(httpx2.Auth):
             self.has_login.set()
             self.on_login()
 
-    async def _keep(self, kept: _Kept | None) -> None:
+    async def _keep(self, kept: Kept | None) -> None:
         """Keep it from now on; the last that was kept is the last that is written."""
         self._take(kept)
         async with self._turn:
-            try:
-                await in_daemon_thread(partial(self._write, self._kept))
-            except OSError as error:
-                logger.warning("a login is kept in memory only: %s", error.strerror or type(error).__name__)
-
-    def _write(self, kept: _Kept | None) -> None:
-        if kept is None:
-            self._store.remove(*self._name)
-        else:
-            self._store.save(kept, *self._name)
+            await self._store.keep(self.name, self._kept)
 
     # -- making and using it -----------------------------------------------------------------------------------------
 
     async def log_in(self, steps: BrowserSteps, *, redirect_uri: str) -> None:
         """Have the person log in, and keep what that gives in place of what there was; see `authorized`."""
-        await self._keep(_Kept.of(await authorized(self._url, steps, redirect_uri, self._client, self._headers)))
+        await self._keep(Kept.of(await authorized(self._url, steps, redirect_uri, self._client, self._headers)))
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request as the person, with a newer token where the one that there is is refused."""
@@ -235,6 +271,7 @@ class Account(httpx2.Auth):
         request.headers["Authorization"] = f"Bearer {token}"
         response = yield request
         if response.status_code == 401:
+            await self.load()  # they may have logged in anew by another process
             if self._kept is not None and self._kept.tokens.access_token == token:
                 await self._keep(None)
             raise OwnLoginNeededError
@@ -257,12 +294,27 @@ class Account(httpx2.Auth):
             raise OwnLoginNeededError
         return kept.tokens.access_token
 
-    async def _renewed(self, kept: _Kept) -> _Kept | None:
+    async def _renewed(self, kept: Kept) -> Kept | None:
         """Return the login with new tokens; None where it has ended.
+
+        An issuer may take the token of before no more, or the whole grant for stolen, once another process has renewed
+        it. So what is kept is looked at first, in a turn of one's own, and after a failure.
 
         Raises:
             httpx2.TransportError: the authorization server can't be reached, or can't renew it for now.
         """
+        async with self._store.alone(self.name):
+            there = await self._store.load(self.name, kept)
+            if there is not None and there.tokens == kept.tokens:
+                there = await self._exchanged(kept) or await self._store.load(self.name, kept)
+                if there is not None and there.tokens == kept.tokens:
+                    there = None
+            if self._kept is kept:  # else they have logged in anew meanwhile
+                await self._keep(there)
+        return self._kept
+
+    async def _exchanged(self, kept: Kept) -> Kept | None:
+        """Return what an authorization server gives for a login; None for nothing."""
         about = OAuthClientMetadata(redirect_uris=None)
         oauth = OAuthClientProvider(self._url, about, _Known(kept.client, kept.tokens))
         oauth.context.oauth_metadata, oauth.context.protected_resource_metadata = kept.metadata, kept.resource
@@ -270,13 +322,12 @@ class Account(httpx2.Auth):
         probe = _probe(self._url, {})
         async with bounded_client() as client, aclosing(oauth.async_auth_flow(probe)) as flow:
             if (asked := await anext(flow)) is not probe:  # else there is nothing to renew it by
-                response = await client.send(asked)
+                try:
+                    async with asyncio.timeout(RENEWAL_S):
+                        response = await client.send(asked)
+                except TimeoutError:
+                    raise httpx2.NetworkError("the authorization server did not answer in time") from None
                 if response.status_code == 429 or response.status_code >= 500:
                     raise httpx2.NetworkError(f"the authorization server answered HTTP {response.status_code}")
                 await flow.asend(response)
-        renewed = _Kept.of(oauth.context) if oauth.context.is_token_valid() else None
-        if renewed is None and (there := await in_daemon_thread(self._read)) is not None and there != kept:
-            renewed = there  # another process renewed it, after which the issuer takes the token of before no more
-        if self._kept is kept:  # else they have logged in anew meanwhile
-            await self._keep(renewed)
-        return self._kept
+        return Kept.of(oauth.context) if oauth.context.is_token_valid() else None

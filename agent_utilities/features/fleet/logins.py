@@ -1,0 +1,155 @@
+"""Callers' logins at upstreams, the same at every replica: each sealed under the name of its person and upstream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, suppress
+from hashlib import blake2b
+from secrets import token_bytes
+from typing import Any
+from weakref import WeakValueDictionary
+
+from pydantic import ValidationError
+from redis.asyncio.client import Pipeline
+
+from agent_utilities.features.fleet.news import News, Topic
+from agent_utilities.state.redis_state import RedisState, StateError
+from agent_utilities.upstream.http.account import Account, Kept, LoginStore, Name
+
+KIND = "login"
+_KEPT_S = 180 * 24 * 3600
+"""Seconds after its last use in which a login is kept, and that it has ended."""
+_UNKNOWN = b"unknown"
+
+
+class SharedLogins(LoginStore, Topic):
+    """Logins in Redis, and in this machine's folder for while Redis does not answer.
+
+    One that has ended is kept as such, so that where there is nothing, as after a flush, what this replica knows holds
+    and is written back. What can't be opened is as nothing: who may write to Redis can make nobody's login another's.
+
+    Args:
+        news: returns what tells other replicas.
+        start: starts a task that lasts no longer than the gateway; returns whether it did.
+    """
+
+    name = "logins"
+
+    def __init__(
+        self, state: RedisState, news: Callable[[], News], start: Callable[[Coroutine[Any, Any, None]], bool]
+    ) -> None:
+        LoginStore.__init__(self)
+        Topic.__init__(self, state)
+        self._state, self._news, self._start = state, news, start
+        self._secret = state.derived("names of logins")
+        self._accounts: WeakValueDictionary[str, Account] = WeakValueDictionary()
+        """Those of people who are served here, by what is told of them."""
+        self._unsaved: dict[Name, Kept | None] = {}
+        """What others are told once Redis answers."""
+        self._turn = asyncio.Lock()
+        self._version: bytes | None = _UNKNOWN
+        self._due: set[str] = set()
+        self._is_following = False
+
+    def _digest(self, name: Name) -> str:
+        text = json.dumps(name).encode("utf-8", "surrogatepass")
+        return blake2b(text, digest_size=16, key=self._secret).hexdigest()
+
+    # -- one login -------------------------------------------------------------------------------------------------
+
+    def follow(self, account: Account) -> None:
+        """Have an account take what becomes of its login at other replicas."""
+        self._accounts[self._digest(account.name)] = account
+
+    async def load(self, name: Name, here: Kept | None) -> Kept | None:
+        """Return a login as the fleet knows it; where Redis tells nothing, as this replica does."""
+        key = self._state.name(KIND, self._digest(name))
+        try:
+            if name in self._unsaved:
+                kept = self._unsaved[name]
+                await self._put(name, kept)
+                return kept
+            content = await self.ask(self.redis.getex(key, ex=_KEPT_S))
+            if (opened := self._state.opened(key, content)) is None:
+                if (kept := here or await super().load(name, None)) is not None:
+                    await self._put(name, kept, is_first=content is None)
+                return kept
+            kept = Kept.model_validate_json(opened) if opened else None
+        except StateError:
+            return here or await super().load(name, None)
+        except ValidationError:  # of another version
+            return here
+        if kept != here:
+            await super().keep(name, kept)
+        return kept
+
+    async def keep(self, name: Name, kept: Kept | None) -> None:
+        """Keep a login in place of what there was, and have all replicas take it."""
+        self._unsaved[name] = kept
+        with suppress(StateError):
+            await self._put(name, kept)
+        await super().keep(name, kept)
+
+    async def _put(self, name: Name, kept: Kept | None, *, is_first: bool = False) -> None:
+        """Put a login into Redis, or what was kept of it meanwhile; one that is to be the first in nobody's place.
+
+        Raises:
+            StateError: Redis did not answer.
+        """
+        digest = self._digest(name)
+        key = self._state.name(KIND, digest)
+
+        def write(at_once: Pipeline) -> None:
+            text = kept.model_dump_json(by_alias=True, exclude_unset=True) if kept is not None else ""
+            at_once.set(key, self._state.sealed(key, text.encode()), ex=_KEPT_S, nx=is_first)
+            at_once.set(self.key, token_bytes(8))
+
+        async with self._turn:
+            if name in self._unsaved:
+                kept, is_first = self._unsaved[name], False
+            self._version = _UNKNOWN
+            await self._news().tell(self, write, [digest.encode()])
+            if name in self._unsaved and self._unsaved[name] is kept:
+                del self._unsaved[name]
+
+    def alone(self, name: Name) -> AbstractAsyncContextManager[None]:
+        """Return a block in which no other replica renews a login."""
+        return self._state.alone("renewal", self._digest(name))
+
+    # -- what becomes of all ---------------------------------------------------------------------------------------
+
+    def heard(self, message: bytes) -> None:
+        """Look anew at a login that somebody is served by here."""
+        if (digest := message.decode("utf-8", "replace")) in self._accounts:
+            self._version = _UNKNOWN
+            self._due.add(digest)
+            if not self._is_following:
+                self._is_following = self._start(self._follow())
+
+    async def _follow(self) -> None:
+        try:
+            while self._due:
+                if (account := self._accounts.get(self._due.pop())) is not None:
+                    await account.load()
+        finally:
+            self._is_following = False
+
+    async def compare(self, news: News) -> None:
+        """Look anew at all, where any was kept that was not heard of, and hand on what Redis was not told.
+
+        Raises:
+            StateError: Redis did not answer.
+        """
+        version = await self.ask(self.redis.get(self.key))
+        if version == self._version and not self._unsaved:
+            return
+        self._version = _UNKNOWN
+        for account in list(self._accounts.values()):
+            await account.load()
+            if self._state.cause:
+                raise StateError(self._state.cause)
+        for name in list(self._unsaved):
+            await self._put(name, self._unsaved[name])
+        self._version = version
