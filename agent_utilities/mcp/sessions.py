@@ -283,7 +283,7 @@ class Sessions:
     async def begun(self, ctx: ServerRequestContext[Any, Any]) -> Session | None:
         """Return the session of a request as it stands on all replicas; see `of`."""
         session = self.of(ctx)
-        if session is not None and session.steps is not None and self.share is not None:
+        if session is not None and session.steps is not None and self.share is not None and ctx.method != "initialize":
             await self.share.fetch(session)
         return session
 

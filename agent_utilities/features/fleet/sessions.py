@@ -32,7 +32,7 @@ _LOST, _LOST_S = "redis had nothing until a moment ago, and sessions are being w
 _N_TRIES, _N_OPENING = 8, 1_000
 _NEVER = -math.inf
 _PATIENCE = 8
-"""How many times as long as others the first request of a session waits: no other replica knows it before."""
+"""How many times as long is waited for a writing as for a reading: the next request may come to another replica."""
 
 
 @cache
@@ -109,7 +109,7 @@ class SharedSessions(Share):
             record = {**raw.get("record", {}), **_record(about)}
             values = {"v": 1, **raw, **self._encoded(session.values, raw), "record": record}
             try:
-                within_s = None if version else self._state.wait_s * _PATIENCE
+                within_s = self._state.wait_s * _PATIENCE
                 other = await self._state.swap(KIND, session.id, version, values, TTL_S, within_s)
             except StateError:
                 self._known[session] = {**raw, "record": _record(about)}, version, _NEVER
