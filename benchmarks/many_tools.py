@@ -47,7 +47,7 @@ class Cost:
         peak_mib: the most memory that it was resident with, before it was asked anything and after all.
         listening_s: from its start until it took connections: imports, and making the tools.
         indexed_s: from then until it ranks; the graph is filled beside.
-        graph_s: from then until the graph is filled; None where there is none.
+        graph_s: from then until the graph is filled.
         wall_ms: what requests took, by what they asked and whether that was new or asked before.
     """
 
@@ -55,7 +55,9 @@ class Cost:
     peak_mib: list[float] = field(default_factory=list)
     listening_s: float = 0.0
     indexed_s: float = 0.0
-    graph_s: float | None = None
+    graph_s: float = 0.0
+    graph: str = ""
+    """What became of the graph: ready, or unavailable."""
     wall_ms: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     statuses: dict[str, int] = field(default_factory=dict)
     """How queries were answered, and what fell short of it."""
@@ -80,11 +82,18 @@ def serve(n_tools: int) -> None:
     uvicorn.Server(config).run(sockets=[listener])
 
 
+def requests(n_tools: int) -> list[str]:
+    """Return what a user says who wants one of the tools, for some that are spread over the catalog."""
+    chosen = catalog(n_tools)[:: n_tools // N_ASKED][:N_ASKED]
+    return [f"please {' '.join(each.name.split('_')[1:3])} of {each.server}" for each in chosen]
+
+
 @contextmanager
 def _served(n_tools: int, graph: str) -> Iterator[tuple[ServedCatalog, int]]:
     """Give a server of many tools that takes connections, and its process's id."""
     with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
         environ = environment(folder) | {"MCP_GRAPH": graph, "MCP_GRAPH_FOLDER": folder, "MCP_CONFIG_FILE": "none"}
+        environ |= {"MCP_TOOL_SEARCH": "on", "MCP_NO_MATCH": "search"}  # as whoever has so many tools would
         process = subprocess.Popen(
             [sys.executable, __file__, "serve", str(n_tools)],
             stdout=subprocess.PIPE,
@@ -107,12 +116,11 @@ def measure(n_tools: int, graph: str) -> Cost:
         served.ask("wake up")
         served.wait_for_index()
         cost.indexed_s = time.perf_counter() - began_s
-        while graph != "off" and served.ready()["graph"]["status"] not in ("ready", "unavailable"):
+        while (status := served.ready()["graph"]["status"]) not in ("ready", "unavailable"):
             time.sleep(0.2)
-        cost.graph_s = time.perf_counter() - began_s if graph != "off" else None
+        cost.graph_s, cost.graph = time.perf_counter() - began_s, status
         cost.peak_mib.append(_peak_mib(pid))
-        # Digits are no words, so that each of these is another query with the same work.
-        asked = [f"{REQUESTS[number % len(REQUESTS)]} {number}" for number in range(N_ASKED)]
+        asked = requests(n_tools)
         kinds: dict[str, Callable[[str], object]] = {
             QUERY: lambda text: served.list_ms(text),
             SEARCH: lambda text: served.search(text, 10),
@@ -154,11 +162,9 @@ def table(costs: Sequence[Cost], graph: str) -> Table:
             shown.add_column(f"{kind} {age}: ms p50, max", justify="right")
     for cost in costs:
         times = [f"{quantile(each, 0.5):.1f}, {max(each):.0f}" for each in cost.wall_ms.values()]
-        graph_s = "-" if cost.graph_s is None else f"{cost.graph_s:.1f}"
+        graph_s = f"{cost.graph_s:.1f} {cost.graph}"
         peaks = ", ".join(f"{each:,.0f}" for each in cost.peak_mib)
-        shown.add_row(
-            f"{cost.n_tools:,}", f"{cost.listening_s:.1f}", f"{cost.indexed_s:.1f}", graph_s, peaks, *times
-        )
+        shown.add_row(f"{cost.n_tools:,}", f"{cost.listening_s:.1f}", f"{cost.indexed_s:.1f}", graph_s, peaks, *times)
     return shown
 
 
@@ -166,7 +172,7 @@ def main(argv: Sequence[str]) -> None:
     """Print the table, or serve."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
-    parser.add_argument("--graph", default="off", help="a value of MCP_GRAPH; off by default, so words alone rank")
+    parser.add_argument("--graph", default="embedded", help="a value of MCP_GRAPH; embedded by default")
     given = parser.parse_args(argv)
     costs = [measure(n_tools, given.graph) for n_tools in given.sizes]
     console = Console(width=max(150, Console().width))
