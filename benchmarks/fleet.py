@@ -1,6 +1,7 @@
 """What state in Redis costs a session: milliseconds, round trips and bytes of a list and a call, beside none.
 
 python benchmarks/fleet.py [--rounds N]
+python benchmarks/fleet.py --replicas [--rounds N] [--seconds S]  # one, two and three processes behind nginx
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities import AgentServer, create_mcp_server
+from benchmarks.fleet_processes import QUOTA_S, fleet, why_not
+from benchmarks.fleet_replicas import N_REPLICAS, show, warm_up
+from benchmarks.fleet_replicas import measure as serve_in_turns
 from benchmarks.measure import quantile, spread
 from tests.features.fleet.test_sessions import Talk
 from tests.fleet.replicas import Shared, shared_redis
@@ -66,11 +70,26 @@ async def measure(redis: Shared, rounds: int) -> dict[str, dict[str, list[float]
     return taken
 
 
+def replicas(rounds: int, seconds: float) -> None:
+    """Print what one, two and three replicas serve."""
+    if why := why_not():
+        sys.exit(f"error: {why}")
+    with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), N_REPLICAS) as running:
+        warm_up(running)
+        running.hold(QUOTA_S)
+        show(serve_in_turns(running, rounds, seconds), Console(width=max(160, Console().width)))
+
+
 def main(argv: Sequence[str]) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--replicas", action="store_true", help="processes, each held to a quarter of a processor")
+    parser.add_argument("--seconds", type=float, default=10, help="of each block, with --replicas")
     given = parser.parse_args(argv)
+    if given.replicas:
+        replicas(given.rounds, given.seconds)
+        return
     with tempfile.TemporaryDirectory() as folder, shared_redis(Path(folder)) as redis:
         redis.admin.config_resetstat()
         taken = asyncio.run(measure(redis, given.rounds))

@@ -1,0 +1,143 @@
+"""Callers of a fleet that cost little themselves: sockets kept open, and requests whose bytes are made beforehand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any, Self
+
+from benchmarks.contenders import ContenderError
+from benchmarks.http_lane import HANDSHAKE, Era
+from benchmarks.worker import ENVELOPE, PROTOCOL
+
+N_TOOLS = 50
+_HEADERS = {"host": "127.0.0.1", "accept": "application/json, text/event-stream", "content-type": "application/json"}
+_LONGEST = 1 << 22
+
+
+class Caller:
+    """One caller on one connection, in an era: lists and calls by turns, in the handshake's within its own session.
+
+    Args:
+        reader: of the connection.
+        writer: of the connection.
+        era: the protocol spoken.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, era: Era) -> None:
+        self._reader, self._writer, self._era = reader, writer, era
+        self._requests: list[bytes] = []
+        self._n = 0
+        self.n_bytes = 0
+        """Sent and received, of all requests."""
+
+    @classmethod
+    async def connected(cls, port: int, era: Era, number: int = 0) -> Self:
+        """Return one who is ready to ask; `number` is where it begins among the tools."""
+        caller = cls(*await asyncio.open_connection("127.0.0.1", port, limit=_LONGEST), era)
+        session: dict[str, str] = {}
+        if era == "handshake":
+            about = {
+                "protocolVersion": HANDSHAKE,
+                "capabilities": {},
+                "clientInfo": {"name": "benchmark", "version": "1"},
+            }
+            headers = await caller._exchange(_post("initialize", about, {}))
+            session = {"mcp-session-id": headers[b"mcp-session-id"].decode(), "mcp-protocol-version": HANDSHAKE}
+            await caller._exchange(_post("notifications/initialized", None, session))
+        for i in range(number, number + N_TOOLS):
+            caller._requests.append(_request("tools/list", {}, era, session))
+            caller._requests.append(
+                _request("tools/call", {"name": f"tool_{i % N_TOOLS}", "arguments": {}}, era, session)
+            )
+        caller.n_bytes = 0
+        return caller
+
+    async def ask(self) -> float:
+        """Make the next request and return the seconds to the last byte of its answer.
+
+        Raises:
+            ContenderError: it was not answered with a result.
+        """
+        began_s = time.perf_counter()
+        await self._exchange(self._requests[self._n % len(self._requests)])
+        self._n += 1
+        return time.perf_counter() - began_s
+
+    async def _exchange(self, request: bytes) -> Mapping[bytes, bytes]:
+        self._writer.write(request)
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        status, _, rest = head.partition(b"\r\n")
+        found = dict(line.lower().split(b": ", 1) for line in rest.split(b"\r\n") if line)
+        if b"content-length" in found:
+            answer = await self._reader.readexactly(int(found[b"content-length"]))
+        else:
+            answer = await self._reader.readuntil(b"0\r\n\r\n")
+        if b" 20" not in status or b'"isError":true' in answer or b'"error":' in answer:
+            raise ContenderError(f"answered {status!r} {answer[:300]!r}")
+        self.n_bytes += len(request) + len(head) + len(answer)
+        return found
+
+    def close(self) -> None:
+        """Hang up."""
+        self._writer.close()
+
+
+def _request(method: str, params: dict[str, Any], era: Era, session: Mapping[str, str]) -> bytes:
+    if era == "handshake":
+        return _post(method, params, session)
+    named = {"mcp-name": params["name"]} if "name" in params else {}
+    headers = {"mcp-protocol-version": PROTOCOL, "mcp-method": method, **named}
+    return _post(method, {**params, "_meta": ENVELOPE}, headers)
+
+
+def _post(method: str, params: dict[str, Any] | None, headers: Mapping[str, str]) -> bytes:
+    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+    if params is not None:
+        message |= {"id": 1, "params": params}
+    body = json.dumps(message).encode()
+    sent = {**_HEADERS, **headers, "content-length": str(len(body))}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+    return f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + body
+
+
+async def connected(n: int, port: int, era: Era) -> list[Caller]:
+    """Return callers that are ready, one after the other."""
+    return [await Caller.connected(port, era, number) for number in range(n)]
+
+
+async def ask_on(callers: Sequence[Caller], seconds: float) -> list[float]:
+    """Return what requests took, in seconds, where each caller asks anew as soon as it has its answer."""
+    until, walls = time.perf_counter() + seconds, []
+
+    async def ask(caller: Caller) -> None:
+        while time.perf_counter() < until:
+            walls.append(await caller.ask())
+
+    await asyncio.gather(*map(ask, callers))
+    return walls
+
+
+async def ask_at_random(callers: Sequence[Caller], per_s: float, seconds: float, seed: int) -> list[float]:
+    """Return what requests took that come at Poisson times, whatever became of those before, from when each was due.
+
+    Where all callers wait for answers a request is late, which counts as part of what it took.
+    """
+    draw, walls, free = Random(seed), [], asyncio.Queue[Caller]()
+    for caller in callers:
+        free.put_nowait(caller)
+
+    async def ask(caller: Caller, due_s: float) -> None:
+        await caller.ask()
+        walls.append(time.perf_counter() - due_s)
+        free.put_nowait(caller)
+
+    async with asyncio.TaskGroup() as asking:
+        due_s = began_s = time.perf_counter()
+        while (due_s := due_s + draw.expovariate(per_s)) < began_s + seconds:
+            await asyncio.sleep(max(0.0, due_s - time.perf_counter()))
+            asking.create_task(ask(await free.get(), due_s))
+    return walls
