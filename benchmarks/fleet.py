@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities import AgentServer, create_mcp_server
+from benchmarks.fleet_predicted import predict
 from benchmarks.fleet_processes import QUOTA_S, fleet, why_not
 from benchmarks.fleet_replicas import N_REPLICAS, show, warm_up
 from benchmarks.fleet_replicas import measure as serve_in_turns
@@ -70,14 +71,18 @@ async def measure(redis: Shared, rounds: int) -> dict[str, dict[str, list[float]
     return taken
 
 
-def replicas(rounds: int, seconds: float) -> None:
-    """Print what one, two and three replicas serve."""
+def replicas(rounds: int, seconds: float, *, predicts: bool) -> None:
+    """Print what one, two and three replicas serve, or what the simulation says of them beside what they do."""
     if why := why_not():
         sys.exit(f"error: {why}")
     with tempfile.TemporaryDirectory() as folder, fleet(Path(folder), N_REPLICAS) as running:
         warm_up(running)
         running.hold(QUOTA_S)
-        show(serve_in_turns(running, rounds, seconds), Console(width=max(160, Console().width)))
+        console = Console(width=max(160, Console().width))
+        if predicts:
+            predict(running, rounds, seconds, console)
+        else:
+            show(serve_in_turns(running, rounds, seconds), console)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -85,10 +90,11 @@ def main(argv: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--replicas", action="store_true", help="processes, each held to a quarter of a processor")
-    parser.add_argument("--seconds", type=float, default=10, help="of each block, with --replicas")
+    parser.add_argument("--predict", action="store_true", help="such, beside what the simulation says of them")
+    parser.add_argument("--seconds", type=float, default=10, help="of each block, with either")
     given = parser.parse_args(argv)
-    if given.replicas:
-        replicas(given.rounds, given.seconds)
+    if given.replicas or given.predict:
+        replicas(given.rounds, given.seconds, predicts=given.predict)
         return
     with tempfile.TemporaryDirectory() as folder, shared_redis(Path(folder)) as redis:
         redis.admin.config_resetstat()

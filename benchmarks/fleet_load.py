@@ -22,13 +22,14 @@ class Caller:
     """One caller on one connection, in an era: lists and calls by turns, in the handshake's within its own session.
 
     Args:
-        reader: of the connection.
-        writer: of the connection.
-        era: the protocol spoken.
+        port: of the balancer.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, era: Era) -> None:
-        self._reader, self._writer, self._era = reader, writer, era
+    _reader: asyncio.StreamReader
+    _writer: asyncio.StreamWriter
+
+    def __init__(self, port: int) -> None:
+        self._port = port
         self._requests: list[bytes] = []
         self._n = 0
         self.n_bytes = 0
@@ -37,7 +38,8 @@ class Caller:
     @classmethod
     async def connected(cls, port: int, era: Era, number: int = 0) -> Self:
         """Return one who is ready to ask; `number` is where it begins among the tools."""
-        caller = cls(*await asyncio.open_connection("127.0.0.1", port, limit=_LONGEST), era)
+        caller = cls(port)
+        await caller._connect()
         session: dict[str, str] = {}
         if era == "handshake":
             about = {
@@ -67,6 +69,9 @@ class Caller:
         self._n += 1
         return time.perf_counter() - began_s
 
+    async def _connect(self) -> None:
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port, limit=_LONGEST)
+
     async def _exchange(self, request: bytes) -> Mapping[bytes, bytes]:
         self._writer.write(request)
         head = await self._reader.readuntil(b"\r\n\r\n")
@@ -79,6 +84,9 @@ class Caller:
         if b" 20" not in status or b'"isError":true' in answer or b'"error":' in answer:
             raise ContenderError(f"answered {status!r} {answer[:300]!r}")
         self.n_bytes += len(request) + len(head) + len(answer)
+        if found.get(b"connection") == b"close":  # as nginx has it after a thousand requests
+            self.close()
+            await self._connect()
         return found
 
     def close(self) -> None:

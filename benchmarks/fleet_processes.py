@@ -123,7 +123,7 @@ def fleet(folder: Path, n: int) -> Iterator[Fleet]:
             home = folder / f"replica-{number}"
             home.mkdir()
             environ = environment(str(home)) | redis.environ
-            environ |= {"MCP_GRAPH": "off", "MCP_TOOL_SEARCH": "on", "MCP_CONFIG_FILE": "none"}
+            environ |= {"MCP_GRAPH": "off", "MCP_TOOL_SEARCH": "on", "MCP_CONFIG_FILE": "none", "MCP_USAGE": "counts"}
             command = [sys.executable, str(_SERVER), "-t", "http", "-p", "0", "--log-level", "info"]
             replicas.append(HttpProcess(command, environ, home))
             stack.callback(replicas[-1].stop)

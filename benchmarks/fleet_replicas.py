@@ -22,7 +22,6 @@ N_REPLICAS = 3
 GOAL_RATIO, SESSION_BYTES = 2.8, 2048
 N_EACH = 8
 """Callers for each replica: enough that it always has something to do, and few enough that none waits for long."""
-_N_AT_RANDOM = 96
 _WARM_S = 2.0
 
 
@@ -77,20 +76,23 @@ def _redis_used(fleet: Fleet) -> tuple[dict[str, int], int]:
     return calls, int(traffic["total_net_input_bytes"]) + int(traffic["total_net_output_bytes"])
 
 
-async def block(fleet: Fleet, port: int, era: Era, n_callers: int, seconds: float, *, at: float = 0) -> Block:
+async def block(
+    fleet: Fleet, port: int, era: Era, n_callers: int, seconds: float, *, at: float = 0, seed: int = 0
+) -> Block:
     """Return what was served for some seconds, after two that warm up.
 
     Args:
         port: of the balancer.
         n_callers: on a connection each.
         at: requests a second that come at random times; where 0 each caller asks anew once it is answered.
+        seed: of those times.
     """
     callers = await connected(n_callers, port, era)
     try:
-        await (ask_at_random(callers, at, _WARM_S, 1) if at else ask_on(callers, _WARM_S))
+        await (ask_at_random(callers, at, _WARM_S, -1 - seed) if at else ask_on(callers, _WARM_S))
         cpu, (calls, n_redis), began_s = fleet.cpu_s(), _redis_used(fleet), time.perf_counter()
         n_before = sum(each.n_bytes for each in callers)
-        walls = await (ask_at_random(callers, at, seconds, 2) if at else ask_on(callers, seconds))
+        walls = await (ask_at_random(callers, at, seconds, seed) if at else ask_on(callers, seconds))
         took_s, now, (calls_now, n_redis_now) = time.perf_counter() - began_s, fleet.cpu_s(), _redis_used(fleet)
         n_bytes = sum(each.n_bytes for each in callers) - n_before
     finally:
