@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from random import Random
-from statistics import fmean
+from statistics import fmean, median
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.fleet_processes import PERIOD_S, QUOTA_S, Fleet
+from benchmarks.fleet_processes import OTHERS, PERIOD_S, QUOTA_S, Fleet
 from benchmarks.fleet_replicas import N_EACH, N_REPLICAS, Block, block
 from benchmarks.http_lane import ERAS, Era
 from benchmarks.measure import quantile
@@ -22,132 +22,112 @@ LOADS = (0.5, 0.8)
 GOALS = {0.5: 0.15, 0.99: 0.30}
 """The most that a prediction may be off, by quantile."""
 SLICE_S = 0.001
-"""Seconds after which a request's replica turns to another: about what one of its steps on the event loop takes."""
-_N_CALLERS = 128
-_N_SIMULATED = 60_000
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """What one replica takes.
-
-    Args:
-        walls: seconds that requests took one after the other, where the replica was held to nothing.
-        cpu_s: of those, what one took of the replica's processor time.
-        idle_share: of a processor, what a replica uses that is asked nothing.
-        per_s: requests a second that it serves when held, at most.
-        full_cpu_s: processor time of a request then.
-    """
-
-    walls: Sequence[float]
-    cpu_s: float
-    idle_share: float
-    per_s: float
-    full_cpu_s: float
-
-    def model(self, cpu_s: float) -> Model:
-        """Return the model of a replica, requests of which take so many seconds of it on the average.
-
-        They differ as those did that came one by one; what these took beyond the replica's processor time is around.
-        """
-        around_s = max(0.0, fmean(self.walls) - self.cpu_s)
-        works = [max(wall - around_s, 0.1 * self.cpu_s) for wall in self.walls]
-        scale = cpu_s / fmean(works)
-        return Model(
-            lambda draw: scale * draw.choice(works), around_s, QUOTA_S, PERIOD_S, self.idle_share, slice_s=SLICE_S
-        )
-
-
-def calibrate(fleet: Fleet, era: Era, seconds: float) -> Calibration:
-    """Return what one replica takes; replicas are held when it returns."""
-    port = fleet.over(1)
-    fleet.hold(None)
-    alone = asyncio.run(block(fleet, port, era, 1, seconds))
-    before, began_s = fleet.cpu_s()["replica 0"], time.perf_counter()
-    time.sleep(seconds / 2)
-    idle_share = (fleet.cpu_s()["replica 0"] - before) / (time.perf_counter() - began_s)
-    fleet.hold(QUOTA_S)
-    full = asyncio.run(block(fleet, port, era, N_EACH, seconds))
-    return Calibration(alone.walls, _cpu_s([alone], 1), idle_share, full.per_s, _cpu_s([full], 1))
-
-
-def _cpu_s(blocks: Sequence[Block], n: int) -> float:
-    used = sum(each.cpu_s[f"replica {i}"] for each in blocks for i in range(n))
-    return used / sum(len(each.walls) for each in blocks)
+"""Seconds after which a replica turns from one request to another: about a step on its event loop."""
+_N_CALLERS = 64
+_N_SIMULATED = 40_000
 
 
 @dataclass
-class Compared:
-    """One load: what one and three replicas did, and what they were predicted to do.
+class One:
+    """What one replica was measured to take, round by round.
 
     Args:
-        load: of what as many replicas serve at most, by what one does.
-        n: how many replicas.
-        per_s: requests a second.
-        cpu_s: of a request, as one replica was measured at this load.
-        own_cpu_s: of a request, as these replicas were measured.
-        measured: seconds that requests took.
-        predicted: seconds that they take on paper.
+        alone: requests one after the other, where the replica was held to nothing.
+        full: as many at once as it serves, where it was held.
+        half: at half of that, at random times.
+        idle_share: of a processor, what a replica uses that is asked nothing.
     """
 
-    load: float
-    n: int
-    per_s: float
-    cpu_s: float
-    own_cpu_s: float
-    measured: Sequence[float]
-    predicted: Sequence[float]
+    alone: list[Block] = field(default_factory=list)
+    full: list[Block] = field(default_factory=list)
+    half: list[Block] = field(default_factory=list)
+    idle_share: float = 0.0
 
-    def off(self, q: float) -> float:
-        """Return how far the prediction of a quantile is off, as a share of what was measured."""
-        return quantile(self.predicted, q) / quantile(self.measured, q) - 1
+    @property
+    def per_s(self) -> float:
+        """Requests a second that one replica serves at most."""
+        return median(each.per_s for each in self.full)
+
+    def model(self) -> Model:
+        """Return the model of a replica.
+
+        Requests differ as those did that came one by one, and take on the average the processor time of those that
+        came many at once. One that finds its replica idle takes as much more as half the load was measured to.
+        """
+        walls = [wall for each in self.alone for wall in each.walls]
+        hot_s, half_s = cpu_s(self.full, 1), cpu_s(self.half, 1)
+        around_s = max(0.0, fmean(walls) - cpu_s(self.alone, 1))
+        works = [max(wall - around_s, 0.1 * hot_s) for wall in walls]
+        scale = hot_s / fmean(works)
+        busy = LOADS[0] * self.per_s * half_s  # of the time, so that as many requests find it so
+        cold = max(1.0, (half_s / hot_s - busy) / (1 - busy))
+        return Model(
+            lambda draw: scale * draw.choice(works), around_s, QUOTA_S, PERIOD_S, self.idle_share, SLICE_S, cold
+        )
 
 
-def compare(fleet: Fleet, era: Era, rounds: int, seconds: float) -> tuple[Calibration, list[Compared]]:
-    """Return how well the simulation predicts three replicas, and one, at each load; loads take turns."""
-    calibration = calibrate(fleet, era, seconds)
-    turns = [(load, n) for load in LOADS for n in (1, N_REPLICAS)]
-    blocks: dict[tuple[float, int], list[Block]] = {turn: [] for turn in turns}
+def cpu_s(blocks: Sequence[Block], n: int) -> float:
+    """Return the processor time of a request, of the first replicas together: the median of blocks."""
+    return median(sum(each.cpu_s[f"replica {i}"] for i in range(n)) / len(each.walls) for each in blocks)
+
+
+def compare(fleet: Fleet, era: Era, rounds: int, seconds: float) -> tuple[One, dict[float, list[Block]]]:
+    """Return what one replica takes and what three do at each load, in turns, in an order drawn anew each round."""
+    one, three = One(), {load: list[Block]() for load in LOADS}
+    before, began_s = fleet.cpu_s()["replica 0"], time.perf_counter()
+    time.sleep(seconds / 2)
+    one.idle_share = (fleet.cpu_s()["replica 0"] - before) / (time.perf_counter() - began_s)
+
+    def run(n: int, n_callers: int, load: float = 0) -> Block:
+        port, at = fleet.over(n), load * n * (one.per_s if load else 0)
+        return asyncio.run(block(fleet, port, era, n_callers, seconds, at=at, seed=len(three[LOADS[0]])))
+
+    def alone() -> None:
+        fleet.hold(None)
+        one.alone.append(run(1, 1))
+        fleet.hold(QUOTA_S)
+
+    turns: list[Callable[[], None]] = [alone, lambda: one.half.append(run(1, _N_CALLERS, LOADS[0]))]
+    turns += [lambda load=load: three[load].append(run(N_REPLICAS, _N_CALLERS, load)) for load in LOADS]  # type: ignore[misc]
     for number in range(rounds):
+        one.full.append(run(1, N_EACH))  # the others' rates go by it
         Random(number).shuffle(turns)
-        for load, n in turns:
-            at = load * n * calibration.per_s
-            blocks[load, n].append(
-                asyncio.run(block(fleet, fleet.over(n), era, _N_CALLERS, seconds, at=at, seed=number))
-            )
-    compared = []
-    for load in LOADS:
-        cpu_s = _cpu_s(blocks[load, 1], 1)
-        for n in (1, N_REPLICAS):
-            per_s = load * n * calibration.per_s
-            walls = [wall for each in blocks[load, n] for wall in each.walls]
-            predicted = simulate(calibration.model(cpu_s), n, per_s, _N_SIMULATED).walls
-            compared.append(Compared(load, n, per_s, cpu_s, _cpu_s(blocks[load, n], n), walls, predicted))
-    return calibration, compared
+        for turn in turns:
+            turn()
+    return one, three
 
 
 def predict(fleet: Fleet, rounds: int, seconds: float, console: Console) -> None:
-    """Print predictions beside what was measured, in both eras."""
+    """Print predictions beside what was measured, in both eras: medians of the rounds' quantiles."""
     for era in ERAS:
-        calibration, compared = compare(fleet, era, rounds, seconds)
-        title = f"{era}: predicted from one replica, which serves {calibration.per_s:.1f} requests/s at most"
-        table = Table(title=title, title_justify="left")
-        for (
-            heading
-        ) in "load|replicas|requests/s|requests|cpu ms: one, these|p50 ms: measured, predicted, off|p99 ms".split("|"):
+        one, three = compare(fleet, era, rounds, seconds)
+        model = one.model()
+        table = Table(title=f"{era}: {N_REPLICAS} replicas, predicted from one", title_justify="left")
+        for heading in "load|requests/s|requests|cpu ms a request|p50 ms: measured, predicted, off|p99 ms|others".split(
+            "|"
+        ):
             table.add_column(heading, justify="right")
-        for each in compared:
-            quantiles = []
+        for load, blocks in three.items():
+            per_s = load * N_REPLICAS * one.per_s
+            simulated = simulate(model, N_REPLICAS, per_s, _N_SIMULATED).walls
+            cells = []
             for q, goal in GOALS.items():
-                took = ", ".join(f"{1000 * quantile(walls, q):.1f}" for walls in (each.measured, each.predicted))
-                quantiles.append(f"{took}, {each.off(q):+.0%}" + (f" (goal {goal:.0%})" if each.n > 1 else ""))
-            counts = [f"{each.load:.0%}", str(each.n), f"{each.per_s:.1f}", f"{len(each.measured):,}"]
-            table.add_row(*counts, f"{1000 * each.cpu_s:.2f}, {1000 * each.own_cpu_s:.2f}", *quantiles)
+                measured_s = median(quantile(each.walls, q) for each in blocks)
+                predicted_s = quantile(simulated, q)
+                off = f"{predicted_s / measured_s - 1:+.0%} (goal {goal:.0%})"
+                cells.append(f"{1000 * measured_s:.1f}, {1000 * predicted_s:.1f}, {off}")
+            others = median(each.cpu_s[OTHERS] / each.took_s for each in blocks)
+            n_requests = sum(len(each.walls) for each in blocks)
+            took_ms = 1000 * cpu_s(blocks, N_REPLICAS)
+            table.add_row(f"{load:.0%}", f"{per_s:.1f}", f"{n_requests:,}", f"{took_ms:.2f}", *cells, f"{others:.0%}")
         console.print(table)
         told = {
-            "ms alone": 1000 * fmean(calibration.walls),
-            "of it cpu ms": 1000 * calibration.cpu_s,
-            "cpu ms at most": 1000 * calibration.full_cpu_s,
-            "idle %": 100 * calibration.idle_share,
+            "requests/s at most": one.per_s,
+            "cpu ms: alone": 1000 * cpu_s(one.alone, 1),
+            "half": 1000 * cpu_s(one.half, 1),
+            "full": 1000 * cpu_s(one.full, 1),
+            "around ms": 1000 * model.around_s,
+            "cold": model.cold,
+            "idle %": 100 * one.idle_share,
         }
         console.print({name: round(value, 2) for name, value in told.items()})

@@ -21,6 +21,7 @@ GROUPS = Path("/sys/fs/cgroup/cpu")
 """Where Linux has cgroup v1's groups of processes that share processor time."""
 PERIOD_S, QUOTA_S = 0.1, 0.025
 """Each replica's processes may run for a quarter of every tenth of a second, together."""
+OTHERS = "others"
 _SERVER = Path(__file__).with_name("fleet_replica.py")
 
 
@@ -72,20 +73,19 @@ class Fleet:
 
     Args:
         redis: which all share.
-        balancer: in front of as many replicas as it is told to be.
+        balancers: in front of the first replica, of the first two, and so on.
         replicas: the servers.
         held: the group of each.
     """
 
     redis: Shared
-    balancer: Balancer
+    balancers: Sequence[Balancer]
     replicas: Sequence[HttpProcess]
     held: Sequence[Held]
 
     def over(self, n: int) -> int:
-        """Have the first replicas serve alone, and return the balancer's port."""
-        self.balancer.over(self.ports[:n])
-        return self.balancer.port
+        """Return the port of the balancer in front of the first replicas alone."""
+        return self.balancers[n - 1].port
 
     @property
     def ports(self) -> list[int]:
@@ -98,11 +98,15 @@ class Fleet:
             each.hold(quota_s)
 
     def cpu_s(self) -> dict[str, float]:
-        """Return the processor time that each part has used: `replica 0` and so on, `redis`, `nginx`, `client`."""
+        """Return the processor time that each part has used: `replica 0` and so on, `redis`, `nginx`,
+        `client`, and what others on this machine have used."""
         used = {f"replica {i}": cpu_s(each.process.pid) for i, each in enumerate(self.replicas)}
-        used |= {"redis": cpu_s(self.redis.process.process.pid), "nginx": cpu_s(self.balancer.process.process.pid)}
-        own = psutil.Process().cpu_times()
-        return used | {"client": own.user + own.system}
+        used["redis"] = cpu_s(self.redis.process.process.pid)
+        used["nginx"] = sum(cpu_s(each.process.process.pid) for each in self.balancers)
+        own, all_of_it = psutil.Process().cpu_times(), psutil.cpu_times()
+        used["client"] = own.user + own.system
+        busy = all_of_it.user + all_of_it.nice + all_of_it.system + all_of_it.irq + all_of_it.softirq
+        return used | {OTHERS: busy - sum(used.values())}
 
     def session_bytes(self) -> list[int]:
         """Return the bytes that each session takes in Redis."""
@@ -131,5 +135,5 @@ def fleet(folder: Path, n: int) -> Iterator[Fleet]:
         for each in replicas:
             each.wait()
         ports = [int(each.url.rpartition(":")[2]) for each in replicas]
-        balancer = stack.enter_context(nginx(folder / "nginx", ports))
-        yield Fleet(redis, balancer, replicas, held)
+        balancers = [stack.enter_context(nginx(folder / f"nginx-{i}", ports[:i])) for i in range(1, n + 1)]
+        yield Fleet(redis, balancers, replicas, held)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.fleet_load import ask_at_random, ask_on, connected
-from benchmarks.fleet_processes import PERIOD_S, QUOTA_S, Fleet
+from benchmarks.fleet_processes import OTHERS, PERIOD_S, QUOTA_S, Fleet
 from benchmarks.http_lane import ERAS, Era
 from benchmarks.measure import quantile, spread
 
@@ -172,7 +172,7 @@ def _show_redis(measured: Measured, console: Console) -> None:
         text = f"{n} replicas: Redis commands per 1,000 requests {told}, {n_bytes:,.0f} bytes a request"
         shares = {
             part: sum(each.cpu_s[part] for each in blocks) / sum(each.took_s for each in blocks)
-            for part in ("nginx", "redis", "client")
+            for part in ("nginx", "redis", "client", OTHERS)
         }
         console.print(
             f"{text}; of a processor { ({part: f'{share:.1%}' for part, share in shares.items()}) }", highlight=False

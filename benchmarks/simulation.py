@@ -35,6 +35,8 @@ class Model:
         idle_share: of a processor, what a replica uses though it is asked nothing.
         slice_s: seconds after which a request lets another of its replica go on, as an event loop does; by turns from
             first to last where infinite.
+        cold: how many times its work a request takes that finds its replica idle: caches are cold, and steps of the
+            event loop that requests else share are its own.
         redis_s: seconds of Redis' one processor that a request takes: half before the work, half after it.
     """
 
@@ -44,6 +46,7 @@ class Model:
     period_s: float = 0.1
     idle_share: float = 0.0
     slice_s: float = inf
+    cold: float = 1.0
     redis_s: float = 0.0
 
 
@@ -124,9 +127,10 @@ def simulate(model: Model, n_replicas: int, per_s: float, n_requests: int, *, se
     def served(number: int) -> Steps:
         began_s = env.now
         at = min(range(n_replicas), key=lambda i: (replicas[i].n_open, (i - number) % n_replicas))
+        work_s = model.work_s(draw) * (1 if replicas[at].n_open else model.cold)
         replicas[at].n_open += 1
         yield from asked_of_redis(model.redis_s / 2)
-        yield from replicas[at].work(model.work_s(draw))
+        yield from replicas[at].work(work_s)
         yield from asked_of_redis(model.redis_s / 2)
         replicas[at].n_open -= 1
         if number >= n_requests // 10:
