@@ -33,8 +33,6 @@ class Model:
         quota_s: seconds that a replica may run for in each period; as long as it likes where infinite.
         period_s: of the quota.
         idle_share: of a processor, what a replica uses though it is asked nothing.
-        slice_s: seconds after which a request lets another of its replica go on, as an event loop does; by turns from
-            first to last where infinite.
         cold: how many times its work a request takes that finds its replica idle: caches are cold, and steps of the
             event loop that requests else share are its own.
         redis_s: seconds of Redis' one processor that a request takes: half before the work, half after it.
@@ -45,13 +43,12 @@ class Model:
     quota_s: float = inf
     period_s: float = 0.1
     idle_share: float = 0.0
-    slice_s: float = inf
     cold: float = 1.0
     redis_s: float = 0.0
 
 
 class Replica:
-    """One processor that works on requests by turns, for as long as its quota of the period lasts."""
+    """One processor that works on requests in the order they came, for as long as its quota of the period lasts."""
 
     def __init__(self, env: simpy.Environment, model: Model, phase_s: float) -> None:
         self._env, self._model, self._phase_s = env, model, phase_s
@@ -63,12 +60,9 @@ class Replica:
 
     def work(self, seconds: float) -> Steps:
         """Work for so many seconds of processor time."""
-        while seconds > _EPSILON_S:
-            with self._turn.request() as turn:
-                yield turn
-                run_s = min(seconds, self._model.slice_s)
-                seconds -= run_s
-                yield from self._run(run_s)
+        with self._turn.request() as turn:
+            yield turn
+            yield from self._run(seconds)
 
     def _run(self, seconds: float) -> Steps:
         model, self.busy_s = self._model, self.busy_s + seconds
@@ -80,12 +74,12 @@ class Replica:
             period = int(at_s // model.period_s)
             if period != self._period:
                 self._period, self._left_s = period, model.quota_s - model.idle_share * model.period_s
-            run_s = min(seconds, self._left_s)
+            ends_s = (period + 1) * model.period_s + self._phase_s
+            run_s = min(seconds, self._left_s, max(_EPSILON_S, ends_s - self._env.now))
             if run_s > _EPSILON_S:
                 yield self._env.timeout(run_s)
                 seconds, self._left_s = seconds - run_s, self._left_s - run_s
-            if seconds > _EPSILON_S:  # it is throttled until the next period
-                ends_s = (period + 1) * model.period_s + self._phase_s
+            if seconds > _EPSILON_S:  # it is throttled until the next period, or that begins
                 yield self._env.timeout(max(_EPSILON_S, ends_s - self._env.now))
 
 
