@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from statistics import fmean, median
 
@@ -50,18 +50,20 @@ class One:
         """Return the model of a replica.
 
         Requests differ as those did that came one by one, and take on the average the processor time of those that
-        came many at once. One that finds its replica idle takes as much more as half the load was measured to.
+        came many at once. One that finds its replica idle takes as much more as half the load was measured to, and so
+        do sockets, balancer and client: what is around a request is what half the load's median has left for it.
         """
         walls = [wall for each in self.alone for wall in each.walls]
         most_s = quantile(walls, 0.99)  # what took longer waited for others on this machine
-        walls = [min(wall, most_s) for wall in walls]
+        works = [min(wall, most_s) for wall in walls]
         hot_s, half_s = cpu_s(self.full, 1), cpu_s(self.half, 1)
-        around_s = max(0.0, fmean(walls) - cpu_s(self.alone, 1))
-        works = [max(wall - around_s, 0.1 * hot_s) for wall in walls]
-        scale = hot_s / fmean(works)
-        busy = LOADS[0] * self.per_s * half_s  # of the time, so that as many requests find it so
+        scale, per_s = hot_s / fmean(works), LOADS[0] * self.per_s
+        busy = per_s * half_s  # of the time, so that as many requests find it so
         cold = max(1.0, (half_s / hot_s - busy) / (1 - busy))
-        return Model(lambda draw: scale * draw.choice(works), around_s, QUOTA_S, PERIOD_S, self.idle_share, cold)
+        model = Model(lambda draw: scale * draw.choice(works), 0.0, QUOTA_S, PERIOD_S, self.idle_share, cold)
+        took_s = median(quantile(each.walls, 0.5) for each in self.half)
+        around_s = took_s - quantile(simulate(model, 1, per_s, _N_SIMULATED).walls, 0.5)
+        return replace(model, around_s=max(0.0, around_s))
 
 
 def cpu_s(blocks: Sequence[Block], n: int) -> float:
@@ -124,6 +126,7 @@ def predict(fleet: Fleet, rounds: int, seconds: float, console: Console) -> None
         told = {
             "requests/s at most": one.per_s,
             "of three": median(each.per_s for each in most),
+            "half p50 ms": 1000 * median(quantile(each.walls, 0.5) for each in one.half),
             "cpu ms: alone": 1000 * cpu_s(one.alone, 1),
             "half": 1000 * cpu_s(one.half, 1),
             "full": 1000 * cpu_s(one.full, 1),
