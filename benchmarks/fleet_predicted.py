@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,8 +11,8 @@ from statistics import fmean, median
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.fleet_processes import OTHERS, PERIOD_S, QUOTA_S, Fleet
-from benchmarks.fleet_replicas import N_EACH, N_REPLICAS, Block, block
+from benchmarks.fleet_processes import PERIOD_S, QUOTA_S, Fleet
+from benchmarks.fleet_replicas import N_EACH, N_REPLICAS, Block, quiet_block
 from benchmarks.http_lane import ERAS, Era
 from benchmarks.measure import quantile
 from benchmarks.simulation import Model, simulate
@@ -80,8 +79,7 @@ def compare(fleet: Fleet, era: Era, rounds: int, seconds: float) -> tuple[One, l
 
     def run(n: int, n_callers: int, load: float = 0) -> Block:
         at = load * median(each.per_s for each in (one.full if n == 1 else most)) if load else 0
-        port = fleet.over(n)
-        return asyncio.run(block(fleet, port, era, n_callers, seconds, at=at, seed=len(three[LOADS[0]])))
+        return quiet_block(fleet, n, era, n_callers, seconds, at=at, seed=len(most))
 
     def alone() -> None:
         fleet.hold(None)
@@ -118,7 +116,7 @@ def predict(fleet: Fleet, rounds: int, seconds: float, console: Console) -> None
                 predicted_s = quantile(simulated, q)
                 off = f"{predicted_s / measured_s - 1:+.0%} (goal {goal:.0%})"
                 cells.append(f"{1000 * measured_s:.1f}, {1000 * predicted_s:.1f}, {off}")
-            others = median(each.cpu_s[OTHERS] / each.took_s for each in blocks)
+            others = median(each.others for each in blocks)
             n_requests = sum(len(each.walls) for each in blocks)
             took_ms = 1000 * cpu_s(blocks, N_REPLICAS)
             table.add_row(f"{load:.0%}", f"{per_s:.1f}", f"{n_requests:,}", f"{took_ms:.2f}", *cells, f"{others:.0%}")

@@ -23,6 +23,8 @@ GOAL_RATIO, SESSION_BYTES = 2.8, 2048
 N_EACH = 8
 """Callers for each replica: enough that it always has something to do, and few enough that none waits for long."""
 _WARM_S = 2.0
+MOST_OTHERS, _N_TRIES = 0.15, 3
+"""Of a processor, what others may use while something is measured; else it is measured again, so often at most."""
 
 
 @dataclass
@@ -49,6 +51,11 @@ class Block:
     def per_s(self) -> float:
         """Requests a second."""
         return len(self.walls) / self.took_s
+
+    @property
+    def others(self) -> float:
+        """Of a processor, what others on this machine used."""
+        return self.cpu_s[OTHERS] / self.took_s
 
 
 @dataclass
@@ -103,6 +110,16 @@ async def block(
     return Block(took_s, walls, used, asked, n_redis_now - n_redis, n_bytes)
 
 
+def quiet_block(
+    fleet: Fleet, n: int, era: Era, n_callers: int, seconds: float, *, at: float = 0, seed: int = 0
+) -> Block:
+    """Return what the first replicas served, as `block` has it: of a few tries the one that others disturbed least."""
+    blocks: list[Block] = []
+    while not blocks or (blocks[-1].others > MOST_OTHERS and len(blocks) < _N_TRIES):
+        blocks.append(asyncio.run(block(fleet, fleet.over(n), era, n_callers, seconds, at=at, seed=seed)))
+    return min(blocks, key=lambda each: each.others)
+
+
 def warm_up(fleet: Fleet) -> None:
     """Have every replica answer in both eras before any is held, so that none imports anything while measured."""
     for port in fleet.ports:
@@ -117,7 +134,7 @@ def measure(fleet: Fleet, rounds: int, seconds: float) -> dict[Era, Measured]:
     for number in range(rounds):
         Random(number).shuffle(turns)
         for era, n in turns:
-            measured[era].blocks[n].append(asyncio.run(block(fleet, fleet.over(n), era, n * N_EACH, seconds)))
+            measured[era].blocks[n].append(quiet_block(fleet, n, era, n * N_EACH, seconds))
     sizes = fleet.session_bytes()
     for each in measured.values():
         each.session_bytes = sizes
