@@ -26,6 +26,7 @@ from benchmarks.fleet_predicted import predict
 from benchmarks.fleet_processes import QUOTA_S, fleet, why_not
 from benchmarks.fleet_replicas import N_REPLICAS, show, warm_up
 from benchmarks.fleet_replicas import measure as serve_in_turns
+from benchmarks.http_lane import ERAS, Era
 from benchmarks.measure import quantile, spread
 from tests.features.fleet.test_sessions import Talk
 from tests.fleet.replicas import Shared, shared_redis
@@ -71,7 +72,7 @@ async def measure(redis: Shared, rounds: int) -> dict[str, dict[str, list[float]
     return taken
 
 
-def replicas(rounds: int, seconds: float, *, predicts: bool) -> None:
+def replicas(rounds: int, seconds: float, eras: Sequence[Era], *, predicts: bool) -> None:
     """Print what one, two and three replicas serve, or what the simulation says of them beside what they do."""
     if why := why_not():
         sys.exit(f"error: {why}")
@@ -80,9 +81,9 @@ def replicas(rounds: int, seconds: float, *, predicts: bool) -> None:
         running.hold(QUOTA_S)
         console = Console(width=max(160, Console().width))
         if predicts:
-            predict(running, rounds, seconds, console)
+            predict(running, eras, rounds, seconds, console)
         else:
-            show(serve_in_turns(running, rounds, seconds), console)
+            show(serve_in_turns(running, eras, rounds, seconds), console)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -91,10 +92,11 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--replicas", action="store_true", help="processes, each held to a quarter of a processor")
     parser.add_argument("--predict", action="store_true", help="such, beside what the simulation says of them")
+    parser.add_argument("--era", choices=ERAS, nargs="+", help="with either: the protocols spoken")
     parser.add_argument("--seconds", type=float, default=10, help="of each block, with either")
     given = parser.parse_args(argv)
     if given.replicas or given.predict:
-        replicas(given.rounds, given.seconds, predicts=given.predict)
+        replicas(given.rounds, given.seconds, given.era or ERAS, predicts=given.predict)
         return
     with tempfile.TemporaryDirectory() as folder, shared_redis(Path(folder)) as redis:
         redis.admin.config_resetstat()

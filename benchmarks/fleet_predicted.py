@@ -13,7 +13,7 @@ from rich.table import Table
 
 from benchmarks.fleet_processes import PERIOD_S, QUOTA_S, Fleet
 from benchmarks.fleet_replicas import N_EACH, N_REPLICAS, Block, quiet_block
-from benchmarks.http_lane import ERAS, Era
+from benchmarks.http_lane import Era
 from benchmarks.measure import quantile
 from benchmarks.simulation import Model, simulate
 
@@ -97,9 +97,9 @@ def compare(fleet: Fleet, era: Era, rounds: int, seconds: float) -> tuple[One, l
     return one, most, three
 
 
-def predict(fleet: Fleet, rounds: int, seconds: float, console: Console) -> None:
-    """Print predictions beside what was measured, in both eras: medians of the rounds' quantiles."""
-    for era in ERAS:
+def predict(fleet: Fleet, eras: Sequence[Era], rounds: int, seconds: float, console: Console) -> None:
+    """Print predictions beside what was measured, in each era: medians of the rounds' quantiles."""
+    for era in eras:
         one, most, three = compare(fleet, era, rounds, seconds)
         model = one.model()
         table = Table(title=f"{era}: {N_REPLICAS} replicas, predicted from one", title_justify="left")

@@ -127,10 +127,10 @@ def warm_up(fleet: Fleet) -> None:
             asyncio.run(block(fleet, port, era, 2, 1))
 
 
-def measure(fleet: Fleet, rounds: int, seconds: float) -> dict[Era, Measured]:
+def measure(fleet: Fleet, eras: Sequence[Era], rounds: int, seconds: float) -> dict[Era, Measured]:
     """Return what one, two and three replicas serve, in turns, in an order drawn anew each round."""
-    measured = {era: Measured({n: [] for n in range(1, N_REPLICAS + 1)}) for era in ERAS}
-    turns = [(era, n) for era in ERAS for n in range(1, N_REPLICAS + 1)]
+    measured = {era: Measured({n: [] for n in range(1, N_REPLICAS + 1)}) for era in eras}
+    turns = [(era, n) for era in eras for n in range(1, N_REPLICAS + 1)]
     for number in range(rounds):
         Random(number).shuffle(turns)
         for era, n in turns:
