@@ -80,12 +80,16 @@ class ToolFacts:
     tokens: int = 0
 
 
+_N_KEPT = 120_000
+"""The most definitions: a server that has more of them has each worked out again in every list that is weighed."""
+
+
 class KnownTools:
     """What is told of the tools of a server, worked out once for each definition."""
 
     def __init__(self, host: AgentServer) -> None:
         self._host = host
-        self._kept: LRUCache[bytes, ToolFacts] = LRUCache(20_000)
+        self._kept: LRUCache[bytes, ToolFacts] = LRUCache(_N_KEPT)
 
     def of(self, catalog: Catalog, place: int) -> ToolFacts:
         """Return what is told of the tool at a place; nothing where its catalog was read too long ago."""

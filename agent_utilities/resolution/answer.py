@@ -165,7 +165,7 @@ class Limits:
     """
 
     statement_s: float = 2.0
-    refresh_s: float = 60.0
+    refresh_s: float = 300.0
     refresh_gap_s: float = 1.0
     close_s: float = 1.5
     settle_s: float | None = 0.0

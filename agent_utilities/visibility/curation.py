@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from sys import getsizeof
@@ -124,9 +124,16 @@ def preferences_of(
 
 def status_of(permitted: Sequence[int], catalog: Catalog, resolution: Resolution) -> Status:
     """Return how a query was answered for a caller: `no_match` where the answer names nothing that they may use."""
-    names = frozenset(resolution.names) if resolution.answered else frozenset()
-    misses = resolution.answered and names.isdisjoint(catalog.entries[i].name for i in permitted)
-    return "no_match" if misses else resolution.status
+    hits = not resolution.answered or any(_places_of(resolution.names, permitted, catalog))
+    return resolution.status if hits else "no_match"
+
+
+def _places_of(names: Iterable[str], permitted: Sequence[int], catalog: Catalog) -> Iterator[tuple[str, list[int]]]:
+    """Yield those names that permitted entries bear, with their indexes: a catalog may be long where names are few."""
+    among: Container[int] = range(len(catalog)) if len(permitted) == len(catalog) else frozenset(permitted)
+    for name in names:
+        if places := [i for i in catalog.places_by_own_name.get(name, ()) if i in among]:
+            yield name, places
 
 
 def curate(permitted: Sequence[int], catalog: Catalog, preferences: Preferences, status: Status) -> tuple[int, ...]:
@@ -145,7 +152,7 @@ def curate(permitted: Sequence[int], catalog: Catalog, preferences: Preferences,
         return *pins, *(i for name in fitting(active, room, preferences.deferral.max_active) for i in places_of[name])
     if resolution.answered:
         rank = resolution.ranks
-        ranked = sorted((rank[entries[i].name], i) for i in permitted if entries[i].name in rank)
+        ranked = sorted((rank[name], i) for name, found in _places_of(rank, permitted, catalog) for i in found)
         answering = {i for _, i in ranked[: preferences.most_shown]}
         if (called := preferences.called_for) is not None:
             of_capability = (i for i in catalog.of_capabilities if called in (entries[i].capabilities or ()))
@@ -183,13 +190,10 @@ def _of_deferred(
     answer: tuple[str, ...] = ()
     if preferences.query is not None and preferences.resolution.answered and preferences.n_attached:
         answer = preferences.resolution.names
-    # Looked up by name, since a catalog may be long where a list is short. Pins are out of it from here on: they count
-    # neither as active nor as what answers.
-    among: Container[int] = range(len(catalog)) if len(permitted) == len(catalog) else frozenset(permitted)
+    # Pins are out of it from here on: they count neither as active nor as what answers.
     pinned_places, places_of = frozenset(pins), dict[str, list[int]]()
-    for name in (*preferences.active.names, *answer):
-        own = [i for i in catalog.places_by_own_name.get(name, ()) if i in among and i not in pinned_places]
-        if own:
+    for name, found in _places_of((*preferences.active.names, *answer), permitted, catalog):
+        if own := [i for i in found if i not in pinned_places]:
             places_of[name] = own
     active = within(preferences.active, places_of)
     best = [name for name in dict.fromkeys(answer) if name in places_of][: preferences.n_attached]

@@ -27,6 +27,7 @@ class Decision:
         permitted: indexes of the permitted entries, in catalog order.
         visible: indexes of the visible ones: a subset in catalog order, and after it what was activated (laws L1, L6).
         status: how the query was answered; `no_match` where the answer named nothing permitted.
+        plain: the decision under the same bounds without preferences, whose account of what is permitted is this one's.
     """
 
     catalog: Catalog
@@ -36,11 +37,12 @@ class Decision:
     permitted: tuple[int, ...]
     visible: tuple[int, ...]
     status: Status
+    plain: Decision | None = None
 
     @cached_property
     def shows_all(self) -> bool:
         """Whether the whole catalog is visible, in its order."""
-        return self.visible == tuple(range(len(self.catalog)))
+        return len(self.visible) == len(self.catalog) and self.visible == tuple(range(len(self.catalog)))
 
     @property
     def defers(self) -> bool:
@@ -55,7 +57,14 @@ class Decision:
     @cached_property
     def permitted_names(self) -> frozenset[str]:
         """The names of the permitted entries."""
+        if self.plain is not None:
+            return self.plain.permitted_names
         return frozenset(self.catalog.entries[i].name for i in self.permitted)
+
+    @cached_property
+    def permitted_in_order(self) -> tuple[str, ...]:
+        """The names of the permitted entries, in the order of the alphabet."""
+        return tuple(sorted(self.permitted_names)) if self.plain is None else self.plain.permitted_in_order
 
     @cached_property
     def visible_names(self) -> frozenset[str]:
@@ -65,6 +74,8 @@ class Decision:
     @cached_property
     def permitted_places(self) -> frozenset[int]:
         """The indexes of the permitted entries."""
+        if self.plain is not None:
+            return self.plain.permitted_places
         return frozenset(self.permitted)
 
     @cached_property
@@ -80,7 +91,7 @@ class Decision:
     @cached_property
     def permitted_digest(self) -> str:
         """A hash over the permitted entries in their order, 32 hex digits; what is denied leaves no trace in it."""
-        return self._digest(self.permitted)
+        return self._digest(self.permitted) if self.plain is None else self.plain.permitted_digest
 
     @cached_property
     def learnt_digest(self) -> str:
@@ -131,6 +142,7 @@ def decide(
     effective: Effective,
     preferences: Preferences = NO_PREFERENCES,
     refusals: Refusals | None = None,
+    plain: Decision | None = None,
 ) -> Decision:
     """Return what a selection comes to on a catalog.
 
@@ -142,13 +154,16 @@ def decide(
         effective: the settings whose bounds hold; its own preferences are not read.
         preferences: what to show of the permitted.
         refusals: what the bounds come to on the catalog, where it has been judged already.
+        plain: the decision on the same catalog under the same bounds without preferences, where it has been made.
     """
-    if refusals is None:
-        refusals = finish(Bounds(effective).judging(catalog))
-    permitted = tuple(i for i, rule in enumerate(refusals) if rule is None)
+    if plain is not None:
+        refusals, permitted = plain.refusals, plain.permitted
+    else:
+        refusals = finish(Bounds(effective).judging(catalog)) if refusals is None else refusals
+        permitted = tuple(i for i, rule in enumerate(refusals) if rule is None)
     status = status_of(permitted, catalog, preferences.resolution)
     visible = curate(permitted, catalog, preferences, status)
-    return Decision(catalog, effective, preferences, refusals, permitted, visible, status)
+    return Decision(catalog, effective, preferences, refusals, permitted, visible, status, plain)
 
 
 def revision(decision: Decision, asked: str) -> str:

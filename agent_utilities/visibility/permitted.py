@@ -50,6 +50,12 @@ class Permitted:
         names = self.decision.permitted_names
         return names - self.unlisted if self.unlisted else names
 
+    @property
+    def in_order(self) -> tuple[str, ...]:
+        """The same names in the order of the alphabet."""
+        names = self.decision.permitted_in_order
+        return tuple(name for name in names if name not in self.unlisted) if self.unlisted else names
+
     @cached_property
     def pinned(self) -> tuple[str, ...]:
         """The names that are never deferred, as far as a list has room for them, in catalog order."""

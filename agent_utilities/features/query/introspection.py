@@ -149,8 +149,8 @@ def caller_scope(surface: Surface, verdict: Verdict, catalog: Catalog, refused: 
     """Return the tools that a verdict permits, without those whose own `auth` check refuses the caller."""
 
     def names() -> frozenset[str]:
-        decision = surface.decision("tool", catalog, verdict)
-        return frozenset(catalog.entries[i].name for i in decision.permitted) - refused
+        permitted = surface.decision("tool", catalog, verdict).permitted_names
+        return permitted - refused if refused else permitted
 
     return CallerScope(f"{catalog.digest}:{verdict.effective.bounds_digest}:{sorted(refused)}", names)
 

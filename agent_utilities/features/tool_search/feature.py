@@ -96,7 +96,8 @@ class ToolSearch(Feature):
         if kind != "tool" or not decision.defers:
             return {}
         unlisted = request.verdict.unlisted.get(decision.catalog.digest, frozenset()) - decision.visible_names
-        return {"deferred": len(decision.deferred) - len(unlisted), "active": written(decision.active)}
+        n_deferred = len(decision.permitted) - len(decision.visible) - len(unlisted)
+        return {"deferred": n_deferred, "active": written(decision.active)}
 
     async def _text(self, permitted: Permitted, names: EntryNames) -> str:
         """Return the text for a caller: of all that may be deferred, so that it stays while tools are activated."""
@@ -125,7 +126,7 @@ class ToolSearch(Feature):
             return []
         verdict = request.verdict
         permitted = await permitted_by(self.host, verdict, decision)  # tools may have come since it was prepared
-        if not permitted.names - decision.visible_names:
+        if permitted.names <= decision.visible_names:
             return []
         names = self._names(permitted, verdict)
         search = search_tool(names, await self._text(permitted, names), partial(self._answer, request))

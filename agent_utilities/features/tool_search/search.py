@@ -74,7 +74,8 @@ class Searches:
             if (tool := searched[each.name] or await self._host.get_tool(each.name)) is not None:
                 definitions[tool.name] = as_models_read(tool)
         # What can't be got after all is none of theirs: withdrawn, refused by its own check, or disabled.
-        known = [name for name in searched if name in definitions or all(each.name != name for each in ranked)]
+        withdrawn = {each.name for each in ranked} - definitions.keys()
+        known = [name for name in searched if name not in withdrawn] if withdrawn else list(searched)
         unknown = [name for name in wanted if name not in definitions]
         found = partial(search_result, max_results=most, unknown=unknown, cause=cause)
         result = await in_daemon_thread(partial(found, asked.query, ranked, definitions, known))
@@ -85,7 +86,7 @@ class Searches:
             result,
             activated=change.added if request.session is not None else (),
             evicted=change.evicted,
-            n_deferred=len(permitted.not_pinned.difference(active.names)),
+            n_deferred=len(permitted.not_pinned) - len(permitted.not_pinned.intersection(active.names)),
             active=written(change.active),
             call=names.call,
         )
@@ -99,7 +100,7 @@ class Searches:
         listed = await past_middleware(self._host)
         searched: dict[str, Tool | None]
         if listed is None:
-            searched = dict.fromkeys(sorted(permitted.names))
+            searched = dict.fromkeys(permitted.in_order)
         else:
             searched = {tool.name: tool for tool in listed if tool.name in permitted.names}
         if asked.server is None:

@@ -295,19 +295,24 @@ class Surface:
         if decision is None:
             started = time.perf_counter()
             refusals = verdict.judgements.get(catalog.digest)
-            decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences_for(kind), refusals)
+            plain = None if key[2] == NO_PREFERENCES else self._plain(kind, catalog, verdict)
+            decision = decide(catalog, *key[1:], refusals, plain)
             if verdict.shapes_lists:
                 self._notify(Decided(time.perf_counter() - started))
             if key[1].caller_bytes <= LONGEST_KEPT:
                 self._decisions.keep(key, decision)
         return decision
 
+    def _plain(self, kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> Decision:
+        """Return the decision without preferences: what is permitted is the same for each query."""
+        return self.decision(kind, catalog, replace(verdict, preferences=NO_PREFERENCES, shapes_lists=False))
+
     async def judge(self, kind: ComponentKind, catalog: Catalog, verdict: Verdict) -> None:
         """Judge a catalog in turns with the event loop, so that a decision need not do it at once (law L7)."""
         if verdict.surface is not self or catalog.digest in verdict.judgements:
             return
         key = _key(kind, catalog, verdict)
-        if self._decisions.get(key) is None:
+        if self._decisions.get(key) is None and self._decisions.get((*key[:2], NO_PREFERENCES)) is None:
             verdict.judgements[catalog.digest] = await finish_in_turns(verdict.bounds.judging(catalog))
 
     async def shown(self, kind: ComponentKind, components: Sequence[Any], verdict: Verdict) -> Sequence[Any]:
