@@ -135,6 +135,8 @@ class SharedSessions(Share):
             self._lost()
         for session in list(self._known if is_lost else self._unwritten):
             raw, version, _ = self._known[session]
+            if session.is_over or "record" not in raw:  # what a stranger wrote has none
+                continue
             self._known[session] = raw, version, _NEVER
             await self.put(session, _read(raw["record"]))
             if self._state.cause:

@@ -186,6 +186,20 @@ async def test_is_written_back_by_a_replica_that_is_not_asked(redis_here: Shared
         assert "write_note" in await talk.listed(other)
 
 
+async def test_is_not_written_back_once_its_client_ended_it(redis_here: Shared) -> None:
+    async with replicas(redis_here) as (one, other):
+        ended, talk = Talk(), Talk()
+        for each in (ended, talk):
+            await each.begin(one)
+            await each.call(one, "write_note")
+        assert (await one.delete("/mcp", headers=ended.headers)).status_code == 200
+        redis_here.flush()
+        await until(lambda: len(redis_here.admin.keys("agent-utilities:notes:session:*")) == 1)
+        redis_here.admin.set("agent-utilities:notes:begun", "long ago", ex=1000)
+        assert (await ended.send(other, "tools/list")).status_code == 404
+        assert "write_note" in await talk.listed(other)
+
+
 async def test_that_nobody_writes_back_is_unknown_in_the_end(redis_here: Shared) -> None:
     async with replicas(redis_here) as (one, _):
         talk = Talk()
