@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Self
 
 from benchmarks.contenders import ContenderError
-from benchmarks.http_lane import HANDSHAKE, Era
+from benchmarks.http_lane import HANDSHAKE, Era, http_post
 from benchmarks.worker import ENVELOPE, PROTOCOL
 
 N_TOOLS = 50
-_HEADERS = {"host": "127.0.0.1", "accept": "application/json, text/event-stream", "content-type": "application/json"}
 _LONGEST = 1 << 22
 N_LOST = 5
 """The most sessions that may be lost while so many callers connect."""
@@ -49,9 +47,9 @@ class Caller:
                 "capabilities": {},
                 "clientInfo": {"name": "benchmark", "version": "1"},
             }
-            headers = await caller._exchange(_post("initialize", about, {}))
+            headers = await caller._exchange(http_post("initialize", about, {}))
             session = {"mcp-session-id": headers[b"mcp-session-id"].decode(), "mcp-protocol-version": HANDSHAKE}
-            await caller._exchange(_post("notifications/initialized", None, session))
+            await caller._exchange(http_post("notifications/initialized", None, session))
         for i in range(number, number + N_TOOLS):
             caller._requests.append(_request("tools/list", {}, era, session))
             caller._requests.append(
@@ -98,20 +96,10 @@ class Caller:
 
 def _request(method: str, params: dict[str, Any], era: Era, session: Mapping[str, str]) -> bytes:
     if era == "handshake":
-        return _post(method, params, session)
+        return http_post(method, params, session)
     named = {"mcp-name": params["name"]} if "name" in params else {}
     headers = {"mcp-protocol-version": PROTOCOL, "mcp-method": method, **named}
-    return _post(method, {**params, "_meta": ENVELOPE}, headers)
-
-
-def _post(method: str, params: dict[str, Any] | None, headers: Mapping[str, str]) -> bytes:
-    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
-    if params is not None:
-        message |= {"id": 1, "params": params}
-    body = json.dumps(message).encode()
-    sent = {**_HEADERS, **headers, "content-length": str(len(body))}
-    lines = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
-    return f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + body
+    return http_post(method, {**params, "_meta": ENVELOPE}, headers)
 
 
 async def connected(n: int, port: int, era: Era) -> list[Caller]:

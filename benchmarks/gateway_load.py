@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import tempfile
 import time
@@ -18,12 +17,11 @@ from urllib.parse import urlsplit
 from benchmarks.contenders import ContenderError
 from benchmarks.gateway_fronts import BESIDE, Files, Front, Kind, serving
 from benchmarks.gateway_measures import write_files
-from benchmarks.http_lane import HANDSHAKE, Era
+from benchmarks.http_lane import HANDSHAKE, Era, http_post
 from benchmarks.measure import Spread, quantile, spread
 from benchmarks.worker import ENVELOPE, PROTOCOL
 
 N_CALLERS, N_UPSTREAMS, N_TOOLS = 64, 10, 100
-_HEADERS = {"host": "127.0.0.1", "accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
 @dataclass
@@ -146,13 +144,7 @@ class _Caller:
     async def _post(
         self, method: str, params: dict[str, Any] | None, headers: Mapping[str, str]
     ) -> tuple[Mapping[bytes, bytes], bytes]:
-        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
-        if params is not None:
-            message |= {"id": 1, "params": params}
-        body = json.dumps(message).encode()
-        sent = {**_HEADERS, **headers, "content-length": str(len(body))}
-        lines = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
-        self._writer.write(f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + body)
+        self._writer.write(http_post(method, params, headers))
         status, _, rest = (await self._reader.readuntil(b"\r\n\r\n")).partition(b"\r\n")
         if b" 20" not in status:
             raise ContenderError(f"{method} over HTTP: {status!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -16,6 +17,7 @@ from benchmarks.worker import ENVELOPE, PROTOCOL
 Era = Literal["2026-07-28", "handshake"]
 ERAS: tuple[Era, ...] = ("2026-07-28", "handshake")
 HANDSHAKE = "2025-11-25"
+_HEADERS = {"host": "127.0.0.1", "accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
 class HttpClient:
@@ -87,3 +89,14 @@ class HttpClient:
                 f"{self._process.contender.lane}: {method} over HTTP did not give {n_tools} tools: {answer[:300]!r}"
             )
         return [Timing(wall_s, cpu_s) for wall_s in walls]
+
+
+def http_post(method: str, params: dict[str, Any] | None, headers: Mapping[str, str]) -> bytes:
+    """Return the bytes of a request, or of a notice where it has no params, on a connection that is kept."""
+    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+    if params is not None:
+        message |= {"id": 1, "params": params}
+    body = json.dumps(message).encode()
+    sent = {**_HEADERS, **headers, "content-length": str(len(body))}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+    return f"POST /mcp HTTP/1.1\r\n{lines}\r\n".encode() + body

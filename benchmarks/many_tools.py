@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import served_process
 from benchmarks.contenders import environment
 from benchmarks.host_internals import put
 from benchmarks.measure import quantile
@@ -65,8 +65,6 @@ class Cost:
 
 def serve(n_tools: int) -> None:
     """Serve tools that share words as real ones do, each with a schema of its own; past `add_tool`, which compares."""
-    import uvicorn
-
     from agent_utilities import create_mcp_server
     from agent_utilities.mcp.lifespan import calm_collector
 
@@ -74,12 +72,7 @@ def serve(n_tools: int) -> None:
     for each in catalog(n_tools):
         put(server, fastmcp_tool(each))
     calm_collector()  # as the command line does before it serves
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.bind(("127.0.0.1", 0))
-    listener.listen()
-    print(listener.getsockname()[1], flush=True)
-    config = uvicorn.Config(server.http_app(), lifespan="on", log_level="error", access_log=False)
-    uvicorn.Server(config).run(sockets=[listener])
+    served_process.serve(server)
 
 
 def requests(n_tools: int) -> list[str]:

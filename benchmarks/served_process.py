@@ -213,13 +213,12 @@ def make_server(name: str, rows: list[dict[str, Any]]) -> Any:
     return server
 
 
-def serve(name: str, tools: Path) -> None:
-    """Serve over HTTP on a free loopback port, which is printed."""
+def serve(server: Any) -> None:
+    """Serve a FastMCP server over HTTP on a free loopback port, which is printed, until ended."""
     import socket
 
     import uvicorn
 
-    server = make_server(name, [json.loads(line) for line in tools.read_text(encoding="utf-8").splitlines()])
     # With the protocol named, asyncio turns Nagle's algorithm off; without, answers wait 40 ms for an ACK.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
@@ -230,4 +229,5 @@ def serve(name: str, tools: Path) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], Path(sys.argv[2]))
+    rows = [json.loads(line) for line in Path(sys.argv[2]).read_text(encoding="utf-8").splitlines()]
+    serve(make_server(sys.argv[1], rows))

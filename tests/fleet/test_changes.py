@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,11 @@ from fastmcp import Client
 from fastmcp.client.messages import MessageHandler
 
 from agent_utilities import AgentServer, create_gateway
-from tests.fleet.replicas import Shared, shared_redis, until
+from tests.fleet.replicas import Shared, until
 from tests.upstream import changing_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(60)]
 CHANNEL = "agent-utilities:gateway:changes"
-
-
-@pytest.fixture
-def shared(tmp_path: Path) -> Iterator[Shared]:
-    with shared_redis(tmp_path) as shared:
-        yield shared
 
 
 class Heard(MessageHandler):

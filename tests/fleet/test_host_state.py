@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -16,18 +15,12 @@ from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.state.redis_state import RedisState
 from agent_utilities.state.shared_values import SharedValues
 from agent_utilities.upstream.sealed_store import new_key, read_key
-from tests.fleet.replicas import KEY, Shared, shared_redis
+from tests.fleet.replicas import KEY, Shared
 from tests.mcp.in_process import web_of
 from tests.wire.wires import modern_request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 ELICITS = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
-
-
-@pytest.fixture
-def shared(tmp_path: Path) -> Iterator[Shared]:
-    with shared_redis(tmp_path) as shared:
-        yield shared
 
 
 def asking(environ: dict[str, str]) -> AgentServer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
@@ -10,7 +9,7 @@ import pytest
 
 from tests.features.logins.gateways import Office, asked, has_login, log_in, office
 from tests.features.logins.issuers import Browser
-from tests.fleet.replicas import Shared, shared_redis, until
+from tests.fleet.replicas import Shared, until
 from tests.fleet.test_logins import account, another, two
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(120)]
@@ -21,13 +20,6 @@ SPENT = 410
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture
-def shared(tmp_path: Path) -> Iterator[Shared]:
-    (folder := tmp_path / "redis").mkdir()
-    with shared_redis(folder) as shared:
-        yield shared
 
 
 def inboxes(shared: Shared) -> list[bytes]:

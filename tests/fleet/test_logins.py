@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from agent_utilities.upstream.http.account import Account
 from tests.features.logins.gateways import LOGGED_IN, Office, asked, has_login, logged_in, office, told
 from tests.features.logins.issuers import Issuer
 from tests.features.logins.test_logins import served_another
-from tests.fleet.replicas import Shared, shared_redis, until
+from tests.fleet.replicas import Shared, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(120)]
 LOGINS = "agent-utilities:gateway:login:*"
@@ -27,13 +27,6 @@ MAIL = (False, "mail of ann@mail")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture
-def shared(tmp_path: Path) -> Iterator[Shared]:
-    (folder := tmp_path / "redis").mkdir()
-    with shared_redis(folder) as shared:
-        yield shared
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from starlette.routing import Route
 from agent_utilities import AgentServer, create_mcp_server
 from tests.features.access.provider import CLIENT, Person, Provider
 from tests.features.logins.issuers import free_socket, on_socket
-from tests.fleet.replicas import Shared, shared_redis
+from tests.fleet.replicas import Shared
 
 pytestmark = [pytest.mark.anyio, pytest.mark.node, pytest.mark.outside, pytest.mark.timeout(300)]
 AT_HERE = ("/register", "/authorize", "/consent", "/mcp", "/.well-known")
@@ -29,13 +29,6 @@ AT_HERE = ("/register", "/authorize", "/consent", "/mcp", "/.well-known")
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture
-def shared(tmp_path: Path) -> Iterator[Shared]:
-    (folder := tmp_path / "redis").mkdir()
-    with shared_redis(folder) as shared:
-        yield shared
 
 
 def notes(provider: Provider, url: str, shared: Shared) -> AgentServer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from shutil import copyfile
@@ -12,16 +12,10 @@ import pytest
 
 from agent_utilities.access.token_file import revoke_token
 from tests.features.access.team import Team
-from tests.fleet.replicas import Shared, shared_redis, until
+from tests.fleet.replicas import Shared, until
 from tests.mcp.in_process import ask, web_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
-
-
-@pytest.fixture
-def shared(tmp_path: Path) -> Iterator[Shared]:
-    with shared_redis(tmp_path) as shared:
-        yield shared
 
 
 class Replicas:

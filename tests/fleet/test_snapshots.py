@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,12 @@ import pytest
 from fastmcp import Client
 
 from agent_utilities import AgentServer, create_gateway
-from tests.fleet.replicas import Shared, shared_redis, until
+from tests.fleet.replicas import Shared, until
 from tests.upstream.supervised import FAULTY
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(60)]
 NEWS = "agent-utilities:gateway:news"
 SEALED = "agent-utilities:gateway:snapshot:*"
-
-
-@pytest.fixture
-def shared(tmp_path: Path) -> Iterator[Shared]:
-    with shared_redis(tmp_path) as shared:
-        yield shared
 
 
 def gateway(shared: Shared, folder: Path, name: str, **environ: str) -> AgentServer:
