@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import hashes
@@ -73,11 +74,17 @@ class RedisState:
         prefix: what every key begins with.
         server: the server's name, which comes next.
         key: the operator's, 32 bytes; what is sealed and what is secret is derived from it.
+
+    Raises:
+        ValueError: the URL is none of Redis.
     """
 
     wait_s = WAIT_S
 
     def __init__(self, url: str, prefix: str, server: str, key: bytes) -> None:
+        place = urlsplit(url)
+        if place.scheme != "unix" and not place.path.strip("/").isdigit() and place.path.strip("/"):  # else it is 0
+            raise ValueError(f"its database is no number: {place.path!r}")
         self.redis: Redis = Redis.from_url(
             url,
             socket_timeout=5.0,

@@ -48,7 +48,7 @@ def read_key(text: str, file: str) -> bytes:
             raise SettingsError(f"the secret key can't be read ({why})", file, source, _HINT) from None
     text = text.strip()
     if not text:
-        raise SettingsError("no secret key to seal callers' logins with", "", source, _HINT)
+        raise SettingsError("no secret key to seal logins and shared state with", "", source, _HINT)
     try:
         key = urlsafe_b64decode(text.encode("ascii"))
     except ValueError:

@@ -25,7 +25,7 @@ def check(gateway: AgentServer) -> None:
 @pytest.mark.parametrize(
     ("environ", "told"),
     [
-        ({"MCP_SECRET_KEY": ""}, "no secret key to seal callers' logins with"),
+        ({"MCP_SECRET_KEY": ""}, "no secret key to seal logins and shared state with"),
         ({"MCP_SECRET_KEY": "c2hvcnQ="}, "the secret key is no 32 bytes in URL-safe base64"),
         ({"MCP_AUTH_BASE_URL": ""}, "no address for the links of callers' logins"),
     ],
