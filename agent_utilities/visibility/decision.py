@@ -84,11 +84,6 @@ class Decision:
         return frozenset(self.visible)
 
     @cached_property
-    def deferred(self) -> tuple[int, ...]:
-        """The indexes of the entries that are permitted and not visible, in catalog order."""
-        return tuple(i for i in self.permitted if i not in self.visible_places)
-
-    @cached_property
     def permitted_digest(self) -> str:
         """A hash over the permitted entries in their order, 32 hex digits; what is denied leaves no trace in it."""
         return self._digest(self.permitted) if self.plain is None else self.plain.permitted_digest

@@ -168,7 +168,7 @@ class TestPins:
 
     def test_of_everything_leave_nothing_deferred(self):
         decision = decided(plain_catalog("a", "b"), deferring(pins=NameSet(everything=True)))
-        assert (decision.visible, decision.deferred) == ((0, 1), ())
+        assert (decision.visible, decision.permitted) == ((0, 1), (0, 1))
 
 
 class TestTurns:
