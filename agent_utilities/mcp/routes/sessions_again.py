@@ -55,8 +55,9 @@ def go_on_with_sessions(app: Any, share: Share) -> None:
             # Only who opened it may; another request may have opened it here meanwhile.
             if tuple(who.values() if who else ()) == record.owner and session_id not in manager._server_instances:
                 await _open_again(manager, session_id, who, record)
+        was_here = session_id in manager._server_instances
         await handle(scope, receive, send)
-        if request.method == "DELETE" and session_id and session_id not in manager._server_instances:
+        if request.method == "DELETE" and was_here and session_id not in manager._server_instances:
             await share.forget(session_id)
 
     manager._handle_stateful_request = handling

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -13,6 +14,7 @@ import pytest
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.features.fleet.feature import Fleet
 from agent_utilities.state.redis_state import RedisState
+from tests.features.access.team import Team
 from tests.fleet.replicas import Shared, until
 from tests.mcp.in_process import ask, listed, web_of
 
@@ -100,6 +102,19 @@ async def test_that_its_client_ended_is_gone_everywhere(redis_here: Shared) -> N
         await talk.listed(one)
         assert (await one.delete("/mcp", headers=talk.headers)).status_code == 200
         assert (await talk.send(other, "tools/list")).status_code == 404
+
+
+async def test_of_somebody_else_is_neither_gone_on_with_nor_ended(redis_here: Shared, tmp_path: Path) -> None:
+    team = Team(tmp_path)
+    ann, bob = team.token("ann"), team.token("bob")
+    async with team.web(redis_here.environ) as one, team.web(redis_here.environ) as other:
+        talk, stranger = Talk(), Talk()
+        talk.headers |= ann
+        await talk.begin(one)
+        stranger.headers = talk.headers | bob
+        assert (await stranger.send(other, "tools/list")).status_code == 404
+        assert (await other.delete("/mcp", headers=stranger.headers)).status_code == 404
+        assert "git_push" in await talk.listed(other)
 
 
 async def test_loses_no_step_of_requests_at_several_replicas_at_once(redis_here: Shared) -> None:
