@@ -7,6 +7,7 @@ again where another request of the session was faster.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -34,6 +35,16 @@ _STATE = "agent-utilities/session"
 
 _V = TypeVar("_V")
 
+PLACE = "agent_utilities.place"
+"""Where the state of a request that opens a session has the session's place, an `ExitStack`."""
+_KEPT = {
+    "": ("protocolVersion", "_meta"),
+    "clientInfo": ("name", "title", "version", "description", "websiteUrl", "icons"),
+    "capabilities": ("experimental", "extensions", "sampling", "elicitation", "roots", "tasks"),
+}
+"""What the SDK keeps of a handshake."""
+_LONGEST_KEPT = 1024
+"""Characters of each as JSON."""
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -317,7 +328,21 @@ class Sessions:
     def _end(self, session: Session) -> None:
         session.is_over = True
         self._on_end(session.id)
-        self._store.remove(session.id)
+
+
+def shorten(params: Mapping[str, Any] | None) -> list[str]:
+    """Cut from a handshake, in place, what is too long to be kept as long as its session; return what was cut.
+
+    The SDK keeps the rest in memory, and replicas in Redis; whatever else a client sends with it neither keeps.
+    """
+    cut = []
+    for part, names in _KEPT.items():
+        within: Any = (params or {}).get(part) if part else params
+        for name in names if isinstance(within, dict) else ():
+            if len(json.dumps(value := within.get(name))) > _LONGEST_KEPT:
+                within[name] = value[: _LONGEST_KEPT // 4] if isinstance(value, str) else None
+                cut.append(f"{part}.{name}".lstrip("."))
+    return cut
 
 
 def _owner(request: HttpRequest) -> tuple[object, ...]:

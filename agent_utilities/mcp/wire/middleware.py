@@ -26,7 +26,7 @@ from agent_utilities.mcp.events import RequestServed
 from agent_utilities.mcp.fastmcp_internals import connection_of, list_tools_result
 from agent_utilities.mcp.feature import BoundError, Refusal
 from agent_utilities.mcp.request import Call, Request, RequestBegan, ToolCalled, ToolsListed, request_in_force, serving
-from agent_utilities.mcp.sessions import Client, caller_of
+from agent_utilities.mcp.sessions import Client, caller_of, shorten
 from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.mcp.wire.parameter_headers import refuse_headers
 from agent_utilities.runtime.waiting import finish_in_turns
@@ -147,9 +147,13 @@ class WireMiddleware:
         if (kind := _LISTS.get(ctx.method)) is not None:
             return await self._list(ctx, call_next, request, kind)
         result = await call_next(ctx)
+        cut = shorten(ctx.params) if ctx.method == "initialize" else []
         if not isinstance(result, dict):
             return result
         if ctx.method in _GREETINGS:
+        if cut:
+            logger.info("a client's handshake was too long to be kept whole; cut: %s", ", ".join(cut))
+            result["_meta"] = {**(result.get("_meta") or {}), META_KEY: {"cut": cut}}
             if (instructions := await self._host.instructions_for(request)) is not None:
                 result["instructions"] = instructions
             return result
