@@ -141,47 +141,29 @@ class SessionRecord:
     params: Mapping[str, Any]
 
 
-class SessionStore:
-    """Keeps values of sessions in this process: a mapping of plain values each, and a version that changes raise."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, tuple[Mapping[str, Any], int]] = {}
-
-    def load(self, session_id: str) -> tuple[Mapping[str, Any], int]:
-        """Return a session's values, by feature, and their version; none and 0 where nothing is kept."""
-        return self._kept.get(session_id, ({}, 0))
-
-    def swap(self, session_id: str, version: int, values: Mapping[str, Any]) -> bool:
-        """Keep other values in place of those of a version; return False where there is another version by now."""
-        if self.load(session_id)[1] != version:
-            return False
-        self._kept[session_id] = values, version + 1
-        return True
-
-    def remove(self, session_id: str) -> None:
-        """Forget a session."""
-        self._kept.pop(session_id, None)
+ENDED = SessionRecord((), "", {})
+"""Of a session that its client has ended."""
 
 
 class Session:
     """One session, known by a name drawn at random, which tells nothing of the protocol's own session id.
 
     Args:
-        store: keeps its values; by default one of its own.
         session_id: the name, where it is to be the same on every replica.
     """
 
-    def __init__(self, store: SessionStore | None = None, session_id: str = "") -> None:
+    def __init__(self, session_id: str = "") -> None:
         self.id = session_id or token_hex(8)
         self.steps: list[Step] | None = None
         """What was changed since its values were last shared with replicas; None where nobody shares them."""
         self.is_over = False
         """Whether its connection has ended, so that nothing is started for it any more."""
-        self._store = store or SessionStore()
+        self.values: Mapping[str, Any] = {}
+        """All that is kept of it, by feature; replaced whole."""
 
     def get(self, feature: str, default: _V) -> _V:
         """Return what a feature keeps of the session; the default where it keeps nothing yet."""
-        value: _V = self._store.load(self.id)[0].get(feature, default)
+        value: _V = self.values.get(feature, default)
         return value
 
     def update(self, feature: str, default: _V, step: Callable[[_V], _V]) -> _V:
@@ -192,25 +174,20 @@ class Session:
             step: returns the next value; it may be called again on a newer one.
         """
         while True:
-            values, version = self._store.load(self.id)
+            values = self.values
             before: _V = values.get(feature, default)
             after = step(before)
             if after is before:
                 return after
-            if self._store.swap(self.id, version, {**values, feature: after}):
+            if self.values is values:
+                self.values = {**values, feature: after}
                 if self.steps is not None:
                     self.steps.append((feature, default, step))
                 return after
 
-    @property
-    def values(self) -> Mapping[str, Any]:
-        """All that is kept of it, by feature."""
-        return self._store.load(self.id)[0]
-
     def renew(self, values: Mapping[str, Any]) -> None:
         """Take the values of another replica, and apply to them what was changed here since they were shared."""
-        self._store.remove(self.id)
-        self._store.swap(self.id, 0, values)
+        self.values = values
         steps, self.steps = self.steps or [], []
         for step in steps:
             self.update(*step)
@@ -219,8 +196,7 @@ class Session:
     def as_it_stands(self) -> Session:
         """Return a session with the same values, that changes nothing of this one: for reports."""
         other = Session()
-        other._store.swap(other.id, 0, self._store.load(self.id)[0])
-        other.is_over = True
+        other.values, other.is_over = self.values, True
         return other
 
 
@@ -264,7 +240,7 @@ class Sessions:
     """The sessions of one server, until their connections end."""
 
     def __init__(self, on_end: Callable[[str], None]) -> None:
-        self._on_end, self._store = on_end, SessionStore()
+        self._on_end = on_end
         self._by_header: dict[str, tuple[Session, tuple[object, ...], Caller | None]] = {}
         self.share: Share | None = None
         """What replicas share them by; None where each process has its own."""
@@ -278,9 +254,9 @@ class Sessions:
             return None
         session: Session | None = connection.state.get(_STATE)
         if session is None:
-            made = Session(self._store)
+            made = Session()
             if self.share is not None and connection.session_id is not None:
-                made = Session(self._store, self.share.name_of(connection.session_id))
+                made = Session(self.share.name_of(connection.session_id))
                 made.steps = []
             session = connection.state.setdefault(_STATE, made)
             connection.exit_stack.callback(self._end, session)
