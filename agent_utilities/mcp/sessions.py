@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address, ip_network
 from secrets import token_hex
 from typing import Any, TypeVar
 
@@ -21,6 +23,7 @@ from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request as HttpRequest
+from starlette.types import Scope
 
 from agent_utilities.mcp.fastmcp_internals import connection_of
 from agent_utilities.mcp.surface.surface import Verdict
@@ -32,9 +35,6 @@ NOTICE_S = 10.0
 _HEADER = "mcp-session-id"
 _STATE = "agent-utilities/session"
 """Where a connection's state has its session."""
-
-_V = TypeVar("_V")
-
 PLACE = "agent_utilities.place"
 """Where the state of a request that opens a session has the session's place, an `ExitStack`."""
 _KEPT = {
@@ -45,6 +45,9 @@ _KEPT = {
 """What the SDK keeps of a handshake."""
 _LONGEST_KEPT = 1024
 """Characters of each as JSON."""
+
+_V = TypeVar("_V")
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -82,6 +85,17 @@ def caller_of(request: object) -> Caller | None:
     return of_token(user.access_token) if isinstance(user, AuthenticatedUser) else NOBODY
 
 
+def address_of(scope: Scope) -> str:
+    """Return where a request came from, as its sender is known by: of IPv6 the `/64`, all of which one has."""
+    address = (scope.get("client") or ("",))[0]
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return str(address)
+    mapped = parsed.ipv4_mapped if isinstance(parsed, IPv6Address) else None
+    return str(mapped or ip_network((parsed, min(parsed.max_prefixlen, 64)), strict=False).network_address)
+
+
 def of_token(token: AccessToken) -> Caller:
     """Return who a verified token says that they are."""
     claims = dict(getattr(token, "claims", None) or {})
@@ -104,6 +118,9 @@ Step = tuple[str, Any, Callable[[Any], Any]]
 class Share:
     """Has the sessions of a server be the same on each of its replicas; each method is a feature's to fill."""
 
+    here: Mapping[str, Any] = {}
+    """The SDK's transports of the sessions that this replica has open, by the ids that clients know them by."""
+
     def name_of(self, protocol_id: str) -> str:
         """Return the name of a session, by the id that its client knows it by."""
         raise NotImplementedError
@@ -114,16 +131,16 @@ class Share:
     async def put(self, session: Session, about: SessionRecord) -> None:
         """Hand on what a request has made of a session; likewise."""
 
-    async def record_of(self, protocol_id: str) -> SessionRecord | None:
-        """Return by what a session is opened that is unknown here; None where nothing is known of it.
+    async def record_of(self, protocol_id: str, *, is_known: bool) -> SessionRecord | None:
+        """Return by what a session is opened that is unknown here; None where that is unknown, or it is known here.
 
         Raises:
-            OSError: what knows it gave no answer.
+            OSError: what knows it gave no answer, and it is unknown here.
         """
         return None
 
     async def forget(self, protocol_id: str) -> None:
-        """Forget a session that its client has ended."""
+        """Have a session that its client has ended be over at every replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +259,8 @@ class Sessions:
     def __init__(self, on_end: Callable[[str], None]) -> None:
         self._on_end = on_end
         self._by_header: dict[str, tuple[Session, tuple[object, ...], Caller | None]] = {}
+        self.held: Counter[str] = Counter()
+        """How many places for sessions and streams each caller holds."""
         self.share: Share | None = None
         """What replicas share them by; None where each process has its own."""
 
@@ -252,6 +271,9 @@ class Sessions:
         connection = connection_of(ctx.session)
         if not connection.has_standalone_channel:  # `stateless_http`: it is there for this request alone
             return None
+        state = ctx.request.scope.get("state", {}) if isinstance(ctx.request, HttpRequest) else {}
+        if (place := state.pop(PLACE, None)) is not None:
+            connection.exit_stack.enter_context(place.pop_all())
         session: Session | None = connection.state.get(_STATE)
         if session is None:
             made = Session()

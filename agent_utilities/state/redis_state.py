@@ -184,14 +184,6 @@ class RedisState:
         told = await self.ask(self._swap([key], [version, content, ttl_s]), within_s)
         return (self._read(kind, one, told[1]), int(told[0])) if len(told) > 1 else None
 
-    async def remove(self, kind: str, one: str) -> None:
-        """Forget one thing.
-
-        Raises:
-            StateError: Redis did not answer.
-        """
-        await self.ask(self.redis.delete(self.name(kind, one)))
-
     # -- one at a time ---------------------------------------------------------------------------------------------
 
     @asynccontextmanager

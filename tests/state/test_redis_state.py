@@ -115,11 +115,6 @@ class TestValues:
         await state.swap("set", "a", 1, {"v": 1}, 60)
         assert 50 < server.admin.ttl(state.name("set", "a")) <= 60
 
-    async def test_removed_are_nothing(self, state):
-        await state.swap("set", "a", 0, {"v": 1}, 60)
-        await state.remove("set", "a")
-        assert await state.load("set", "a") == ({}, 0)
-
     async def test_of_servers_and_kinds_are_apart(self, state):
         await state.swap("set", "a", 0, {"v": 1}, 60)
         assert await state.load("trail", "a") == ({}, 0)
@@ -320,7 +315,6 @@ class TestLogins:
             async with client_of(server, server.url("fleet:p%2540ss")) as state:
                 assert await state.swap("set", "a", 0, {"v": 1}, 60) is None
                 assert await state.load("set", "a") == ({"v": 1}, 1)
-                await state.remove("set", "a")
 
     async def test_tls_is_taken_with_the_certificate_that_the_url_names_and_with_no_other(self, tmp_path):
         with redis_server(tmp_path, "secret", is_tls=True) as server:

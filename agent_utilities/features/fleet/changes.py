@@ -70,16 +70,10 @@ class Changes(Topic):
                 self._here.pop(name, None)
 
     def heard(self, message: bytes) -> None:
-        """Have an upstream listed anew of which another replica knows something else."""
         text = message.decode("utf-8", "replace")
         self._heard(text[_N_DIGEST:], text[:_N_DIGEST])
 
     async def compare(self, news: News) -> None:
-        """Take what others told while it was not heard here, and tell them what they were not told.
-
-        Raises:
-            StateError: Redis did not answer.
-        """
         if names := [each.config.name for each in self._upstreams]:
             kept = await self.ask(cast(Any, self.redis.hmget(self.key, names)))
             for name, digest in zip(names, kept, strict=True):

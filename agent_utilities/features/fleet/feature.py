@@ -116,16 +116,13 @@ class Fleet(Feature):
         return await super().narrow(request)
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
-        """Return why what replicas share is not used now; nothing while it is."""
         cause = self._sessions.cause_of(request.session)
         return {"state": {"cause": cause}} if cause else {}
 
     def health(self) -> Mapping[str, Any]:
-        """Return whether what replicas share is used, and why not."""
         return {
             "state": {"status": "ready"} if not self.state.cause else {"status": "apart", "cause": self.state.cause}
         }
 
     def start_lines(self) -> Sequence[str]:
-        """Return that state is shared; nothing of where."""
         return ["sessions, quotas and revocations are shared with other replicas"]

@@ -60,7 +60,6 @@ class SharedLogins(LoginStore, Topic):
     # -- one login -------------------------------------------------------------------------------------------------
 
     def follow(self, account: Account) -> None:
-        """Have an account take what becomes of its login at other replicas."""
         self._accounts[self._digest(account.name)] = account
 
     async def load(self, name: Name, here: Kept | None) -> Kept | None:
@@ -86,7 +85,6 @@ class SharedLogins(LoginStore, Topic):
         return kept
 
     async def keep(self, name: Name, kept: Kept | None) -> None:
-        """Keep a login in place of what there was, and have all replicas take it."""
         self._unsaved[name] = kept
         with suppress(StateError):
             await self._put(name, kept)
@@ -115,13 +113,11 @@ class SharedLogins(LoginStore, Topic):
                 del self._unsaved[name]
 
     def alone(self, name: Name) -> AbstractAsyncContextManager[None]:
-        """Return a block in which no other replica renews a login."""
         return self._state.alone("renewal", self._digest(name))
 
     # -- what becomes of all ---------------------------------------------------------------------------------------
 
     def heard(self, message: bytes) -> None:
-        """Look anew at a login that somebody is served by here."""
         if (digest := message.decode("utf-8", "replace")) in self._accounts:
             self._version = _UNKNOWN
             self._due.add(digest)
@@ -137,11 +133,6 @@ class SharedLogins(LoginStore, Topic):
             self._is_following = False
 
     async def compare(self, news: News) -> None:
-        """Look anew at all, where any was kept that was not heard of, and hand on what Redis was not told.
-
-        Raises:
-            StateError: Redis did not answer.
-        """
         version = await self.ask(self.redis.get(self.key))
         if version == self._version and not self._unsaved:
             return

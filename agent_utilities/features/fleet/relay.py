@@ -45,13 +45,11 @@ class Relay(Topic, Elsewhere):
         return self._state.name("link", digest.hexdigest())
 
     async def begun(self, state: str) -> None:
-        """Have other replicas know that what has this state was begun here, where Redis answers."""
         name = self._name(state)
         with suppress(StateError):
             await self.ask(self.redis.set(name, self._state.sealed(name, self.key.encode()), ex=int(LOGIN_S)))
 
     async def answer(self, state: str, request: Request) -> Response | None:
-        """Return what the replica answers where something was begun; None where that is unknown, or this one."""
         name, asked = self._name(state), token_hex(16)
         answer = self._asked[asked] = asyncio.get_running_loop().create_future()
         try:
@@ -88,7 +86,6 @@ class Relay(Topic, Elsewhere):
         return bool(await self.ask(self.redis.publish(inbox, sealed)))
 
     def heard(self, message: bytes) -> None:
-        """Take an answer, or begin one; what nobody with the operator's key sent is nothing."""
         if (opened := self._state.opened(self.key, message)) is None:
             return
         told = json.loads(opened)

@@ -8,15 +8,17 @@ import math
 import random
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
+from cachetools import TTLCache
 from pydantic import TypeAdapter, ValidationError
 
 from agent_utilities.features.fleet.news import begun_s_ago
-from agent_utilities.mcp.sessions import Session, SessionRecord, Share
+from agent_utilities.mcp.sessions import ENDED, Session, SessionRecord, Share
 from agent_utilities.state.redis_state import RedisState, StateError
 
 if TYPE_CHECKING:
@@ -27,6 +29,10 @@ logger = logging.getLogger("agent_utilities.state")
 KIND = "session"
 TTL_S = 24 * 3600
 """Seconds after its last change in which a session can be gone on with."""
+_ENDED_S, _LAST = 600, 10**12
+"""Seconds for which an ended session's entry says so, and its version, which no replica's change of it comes after."""
+_MOST_ENDED, _MOST_LOOKED = 10_000, 1_000
+"""How many are remembered where they ended, should Redis lose that; how many are looked at together for that."""
 _LOST, _LOST_S = "redis had nothing until a moment ago, and sessions are being written back", 10
 """What is told then, and for how many seconds: replicas notice within two, and write back what they hold."""
 _N_TRIES, _N_OPENING = 8, 1_000
@@ -50,30 +56,29 @@ class SharedSessions(Share):
 
     def __init__(self, state: RedisState, host: AgentServer) -> None:
         self._state, self._host, self._key = state, host, state.derived("sessions")
+        self._ended: TTLCache[str, bool] = TTLCache(_MOST_ENDED, _ENDED_S)
+        """Those that clients ended here, and whether Redis was told."""
+        self._n_looked = 0
         self._known: WeakKeyDictionary[Session, tuple[dict[str, Any], int, float]] = WeakKeyDictionary()
         """What was last read or written of each: as it is kept, its version, and when that was written."""
         self._apart: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
-        self._unwritten: WeakSet[Session] = WeakSet()
-        """Those that could not be handed on."""
         self._lost_until_s = 0.0
-        self._opening: dict[str, tuple[dict[str, Any], int]] = {}
-        """What those that are being opened here begin with, by name, should Redis fail at that moment."""
+        self._loaded: dict[str, tuple[dict[str, Any], int]] = {}
+        """What was loaded for requests that are about to begin, by the session's name."""
 
     def name_of(self, protocol_id: str) -> str:
-        """Return the name of a session: it tells nothing of the id that its client has."""
         return blake2b(protocol_id.encode("utf-8", "replace"), key=self._key, digest_size=8).hexdigest()
 
     async def fetch(self, session: Session) -> None:
-        """Bring in what other replicas have made of a session; what is here stays where Redis does not answer."""
-        if (begins_with := self._opening.pop(session.id, None)) is not None and session not in self._known:
-            self._take(session, *begins_with)
+        known, known_version, _ = self._known.get(session, ({}, 0, 0.0))
+        raw, version = self._loaded.pop(session.id, ({}, -1))
         try:
-            raw, version = await self._state.load(KIND, session.id)
+            if version < known_version:
+                raw, version = await self._state.load(KIND, session.id)
         except StateError as error:
             self._apart[session] = str(error)
             return
         self._apart.pop(session, None)
-        known, known_version, _ = self._known.get(session, ({}, 0, 0.0))
         if version > known_version:
             self._take(session, raw, version)
         elif version < known_version:
@@ -91,6 +96,8 @@ class SharedSessions(Share):
         self._lost_until_s = time.monotonic() + _LOST_S
 
     def _take(self, session: Session, raw: dict[str, Any], version: int) -> None:
+        if "ended" in raw:
+            return
         self._known[session] = raw, version, time.monotonic()
         others = {name: value for name, value in session.values.items() if name not in self._kinds}
         session.renew({**others, **self._decoded(raw)})
@@ -113,13 +120,13 @@ class SharedSessions(Share):
                 other = await self._state.swap(KIND, session.id, version, values, TTL_S, within_s)
             except StateError:
                 self._known[session] = {**raw, "record": _record(about)}, version, _NEVER
-                self._unwritten.add(session)
                 return
             if other is None:
                 self._known[session] = values, version + 1, time.monotonic()
-                self._unwritten.discard(session)
                 if session.steps is not None:
                     del session.steps[: len(steps)]
+                return
+            if "ended" in other[0]:
                 return
             self._take(session, *other)
             await asyncio.sleep(random.uniform(0, 0.002 * 2**number))
@@ -133,39 +140,58 @@ class SharedSessions(Share):
         """
         if is_lost:
             self._lost()
-        for session in list(self._known if is_lost else self._unwritten):
-            raw, version, _ = self._known[session]
-            if session.is_over or "record" not in raw:  # what a stranger wrote has none
+        for protocol_id in [each for each, is_told in self._ended.items() if is_lost or not is_told]:
+            await self._tell_ended(protocol_id)
+        await self._end_those_over()
+        for session, (raw, version, written_s) in list(self._known.items()):
+            # What a stranger wrote has no record.
+            if session.is_over or "record" not in raw or not (is_lost or written_s == _NEVER):
                 continue
             self._known[session] = raw, version, _NEVER
             await self.put(session, _read(raw["record"]))
             if self._state.cause:
                 raise StateError(self._state.cause)
 
-    async def record_of(self, protocol_id: str) -> SessionRecord | None:
-        """Return by what a session is opened that is unknown here; None where nothing is known of it.
-
-        Raises:
-            StateError: Redis gave no answer, or may be told of it in a moment.
-        """
-        raw, version = await self._state.load(KIND, name := self.name_of(protocol_id))
-        if await begun_s_ago(self._state) < _LOST_S:
+    async def record_of(self, protocol_id: str, *, is_known: bool) -> SessionRecord | None:
+        self._loaded.pop(name := self.name_of(protocol_id), None)
+        try:
+            raw, version = await self._state.load(KIND, name)
+        except StateError:
+            if is_known:
+                return None
+            raise
+        if "ended" in raw:
+            return ENDED
+        if not is_known and await begun_s_ago(self._state) < _LOST_S:
             self._lost()
             if "record" not in raw:
                 raise StateError(_LOST)
-        if "record" not in raw:
-            return None
-        self._opening[name] = raw, version
-        if len(self._opening) > _N_OPENING:  # nobody went on with the first
-            self._opening.pop(next(iter(self._opening)))
-        return _read(raw["record"])
+        if "record" in raw:
+            self._loaded[name] = raw, version
+        if len(self._loaded) > _N_OPENING:  # nobody went on with the first
+            self._loaded.pop(next(iter(self._loaded)))
+        return None if is_known or "record" not in raw else _read(raw["record"])
 
     async def forget(self, protocol_id: str) -> None:
-        """Forget a session that its client has ended."""
-        try:
-            await self._state.remove(KIND, self.name_of(protocol_id))
-        except StateError:
-            return  # it expires
+        self._ended[protocol_id] = False
+        with suppress(StateError):  # else it is told once Redis answers
+            await self._tell_ended(protocol_id)
+
+    async def _tell_ended(self, protocol_id: str) -> None:
+        await self._state.swap(KIND, self.name_of(protocol_id), _LAST, {"ended": True}, _ENDED_S)
+        self._ended[protocol_id] = True
+
+    async def _end_those_over(self) -> None:
+        """End sessions that ended elsewhere, which streams here would go on with; thousands are looked at in turns."""
+        some = list(self.here)[self._n_looked : self._n_looked + _MOST_LOOKED]
+        self._n_looked = self._n_looked + len(some) if len(some) == _MOST_LOOKED else 0
+        async with self._state.redis.pipeline(transaction=False) as at_once:
+            for each in some:
+                at_once.hget(self._state.name(KIND, self.name_of(each)), "version")
+            versions = await self._state.ask(at_once.execute()) if some else []
+        for each in [each for each, version in zip(some, versions, strict=True) if version == b"%d" % (_LAST + 1)]:
+            if await self.record_of(each, is_known=True) is ENDED and each in self.here:
+                await self.here[each].terminate()
 
     @property
     def _kinds(self) -> dict[str, type]:

@@ -137,7 +137,7 @@ class Changes:
     def __init__(self, server: AgentServer) -> None:
         self.limit_s = NOTICE_S
         """How long one client may take to read a notice, and one caller's rights to be judged for it."""
-        self.listen = ListenHandler(self)
+        self.listen = ListenHandler(self, max_subscriptions=10_000)  # of which each caller has a share: see `Places`
         self.watch = Watch(self.note_component, self.note)
         self._server, self._surface = server, server.surface
         self._clients: dict[object, _Client] = {}

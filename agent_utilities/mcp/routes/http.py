@@ -32,7 +32,9 @@ def application(
     path, transport = given.get("path"), given.get("transport", "http")
     protection = given.pop("host_origin_protection", None)
     hosts, origins = given.pop("allowed_hosts", None) or (), given.pop("allowed_origins", None) or ()
-    given["middleware"] = [*(given.get("middleware") or []), _reading(server, path, transport)]
+    stateless = given.get("stateless_http")
+    stateless = fastmcp.settings.stateless_http if stateless is None else stateless
+    given["middleware"] = [*(given.get("middleware") or []), _reading(server, path, transport, not stateless)]
     # The legacy endpoint first: a provider of auth takes the last one as what its tokens are for.
     beside = sse_routes(make(transport="sse", host_origin_protection=False)) if transport != "sse" else []
     app = make(**given, host_origin_protection=False)
@@ -70,17 +72,18 @@ def tell_when_started(app: StarletteWithLifespan, server: AgentServer) -> None:
                 if server.sessions.share is not None:
                     from agent_utilities.mcp.routes.sessions_again import go_on_with_sessions  # where replicas share
 
-                    go_on_with_sessions(app, server.sessions.share)
+                    go_on_with_sessions(app, server)
                 with server.stopping.heeding_signals():  # the web server has set its own handlers by now
                     yield state
 
     app.router.lifespan_context = telling
 
 
-def _reading(server: AgentServer, path: str | None, transport: str) -> Middleware:
+def _reading(server: AgentServer, path: str | None, transport: str, has_sessions: bool) -> Middleware:
     sse = path if transport == "sse" and path is not None else fastmcp.settings.sse_path
     streamable = path if transport != "sse" and path is not None else fastmcp.settings.streamable_http_path
-    return Middleware(SelectionMiddleware, host=server, sse_path=sse, mcp_path=streamable)
+    paths = {"sse_path": sse, "mcp_path": streamable}
+    return Middleware(SelectionMiddleware, host=server, **paths, has_sessions=has_sessions)
 
 
 def sse_routes(app: StarletteWithLifespan) -> list[BaseRoute]:

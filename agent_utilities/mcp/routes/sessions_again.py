@@ -14,11 +14,14 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, StreamableHTTPServ
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
-from starlette.types import Receive, Scope, Send
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Message, Receive, Scope, Send
+
+from agent_utilities.mcp.sessions import ENDED, SessionRecord
+from agent_utilities.mcp.wire.request import place_for
 
 if TYPE_CHECKING:
-    from agent_utilities.mcp.sessions import SessionRecord, Share
+    from agent_utilities.mcp.agent_server import AgentServer
 
 _UNKNOWN_NOW = PlainTextResponse(
     "this session was opened at another replica, and what replicas share gives no answer now; try again\n",
@@ -27,7 +30,7 @@ _UNKNOWN_NOW = PlainTextResponse(
 )
 
 
-def go_on_with_sessions(app: Any, share: Share) -> None:
+def go_on_with_sessions(app: Any, host: AgentServer) -> None:
     """Have an application go on with sessions of other replicas: private methods of `StreamableHTTPSessionManager`.
 
     Why: it answers an id that it does not know with 404, and no client begins anew by itself.
@@ -35,30 +38,33 @@ def go_on_with_sessions(app: Any, share: Share) -> None:
 
     Args:
         app: whose lifespan has been entered.
-        share: knows by what a session is opened.
+        host: the server that it is of, whose replicas share sessions.
     """
-    if (manager := _manager_of(app)) is None:
+    manager, share = _manager_of(app), host.sessions.share
+    if manager is None or share is None:
         return
-    handle = manager._handle_stateful_request
+    handle, share.here = manager._handle_stateful_request, manager._server_instances
 
     async def handling(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         session_id = request.headers.get(MCP_SESSION_ID_HEADER, "")
-        is_known = not session_id or session_id in manager._server_instances
+        is_known = session_id in share.here
         try:
-            record = None if is_known else await share.record_of(session_id)
+            record = await share.record_of(session_id, is_known=is_known) if session_id else None
         except OSError:  # not a 404, after which a client gives up a session that another replica has
             return await _UNKNOWN_NOW(scope, receive, send)
-        if record is not None:
-            user = scope.get("user")
-            who = authorization_context(user) if isinstance(user, AuthenticatedUser) else None
-            # Only who opened it may; another request may have opened it here meanwhile.
-            if tuple(who.values() if who else ()) == record.owner and session_id not in manager._server_instances:
-                await _open_again(manager, session_id, who, record)
-        was_here = session_id in manager._server_instances
-        await handle(scope, receive, send)
-        if request.method == "DELETE" and was_here and session_id not in manager._server_instances:
-            await share.forget(session_id)
+        if record is ENDED:
+            if session_id in share.here:
+                await share.here[session_id].terminate()
+        elif record is not None and (refusal := await _open_again(manager, host, scope, session_id, record)):
+            return await refusal(scope, receive, send)
+
+        async def forgetting(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 200:
+                await share.forget(session_id)  # before its client is told, whose next request may go elsewhere
+            await send(message)
+
+        await handle(scope, receive, forgetting if request.method == "DELETE" else send)
 
     manager._handle_stateful_request = handling
 
@@ -73,10 +79,17 @@ def _manager_of(app: Any) -> Any:
     return None
 
 
-async def _open_again(manager: Any, session_id: str, who: Any, record: SessionRecord) -> None:
-    """Begin a session as the SDK does after a handshake; nothing at its limit of sessions."""
-    if manager.max_sessions is not None and len(manager._server_instances) >= manager.max_sessions:
-        return
+async def _open_again(
+    manager: Any, host: AgentServer, scope: Scope, session_id: str, record: SessionRecord
+) -> Response | None:
+    """Begin a session as the SDK does after a handshake; return a refusal where its caller has too many open here."""
+    user = scope.get("user")
+    who = authorization_context(user) if isinstance(user, AuthenticatedUser) else None
+    # Only who opened it may; another request may have opened it here meanwhile.
+    if tuple(who.values() if who else ()) != record.owner or session_id in manager._server_instances:
+        return None
+    if isinstance(place := place_for(host, scope), Response):
+        return place
     transport = StreamableHTTPServerTransport(
         mcp_session_id=session_id,
         is_json_response_enabled=manager.json_response,
@@ -98,6 +111,7 @@ async def _open_again(manager: Any, session_id: str, who: Any, record: SessionRe
             connection = Connection.for_loop(dispatcher, session_id=session_id, protocol_version_hint=record.version)
             connection.client_params = mcp_types.InitializeRequestParams.model_validate(record.params)
             connection.initialized.set()
+            connection.exit_stack.enter_context(place)
             try:
                 with transport.idle_scope or anyio.CancelScope():
                     await serve_connection(
@@ -107,3 +121,4 @@ async def _open_again(manager: Any, session_id: str, who: Any, record: SessionRe
                 await manager._discard_session(session_id, transport)
 
     await manager._task_group.start(run)
+    return None

@@ -75,6 +75,7 @@ class WireMiddleware:
     async def __call__(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None:
             return await call_next(ctx)
+        self._host.sessions.of(ctx)  # it keeps its place, however this request ends
         # Asked first: the verdict may list tools to a caller whose call's headers had none to be checked against.
         is_call = ctx.method == "tools/call"
         was_listed = is_call and self._host.surface.catalogs.of_caller("tool") is not None
@@ -146,14 +147,14 @@ class WireMiddleware:
             raise MCPError(mcp_types.INVALID_PARAMS, f"Task {task} not found")  # as for one that never was
         if (kind := _LISTS.get(ctx.method)) is not None:
             return await self._list(ctx, call_next, request, kind)
-        result = await call_next(ctx)
         cut = shorten(ctx.params) if ctx.method == "initialize" else []
+        result = await call_next(ctx)
         if not isinstance(result, dict):
             return result
-        if ctx.method in _GREETINGS:
         if cut:
             logger.info("a client's handshake was too long to be kept whole; cut: %s", ", ".join(cut))
             result["_meta"] = {**(result.get("_meta") or {}), META_KEY: {"cut": cut}}
+        if ctx.method in _GREETINGS:
             if (instructions := await self._host.instructions_for(request)) is not None:
                 result["instructions"] = instructions
             return result

@@ -6,20 +6,25 @@ A path that names nothing that its caller may learn of is refused here too.
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 
 import fastmcp
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from mcp.shared.inbound import MCP_METHOD_HEADER, MCP_PROTOCOL_VERSION_HEADER
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.authentication import has_required_scope
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.catalog.model import KINDS, entry
 from agent_utilities.errors import SelectionError
-from agent_utilities.mcp.sessions import Caller, caller_of
+from agent_utilities.mcp.feature import BoundError
+from agent_utilities.mcp.sessions import PLACE, Caller, address_of, caller_of
 from agent_utilities.mcp.wire.middleware import unknown_names
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache
 from agent_utilities.selection.caller import (
@@ -35,6 +40,7 @@ from agent_utilities.selection.channels import LONGEST_KEY, field_of, is_selecti
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import NOTHING, NameSet, Selection
 from agent_utilities.selection.parse import read_request, utf8_text
+from agent_utilities.selection.profiles import NO_PROFILE
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
@@ -48,6 +54,9 @@ _CUT = LONGEST_KEY + 1
 _Given = tuple[bytes, tuple[tuple[bytes, bytes], ...], PathSelection]
 """A request's query string, its headers that may be a selection's, and what its path asks for."""
 
+N_ALL, N_EACH, N_IDLERS = 10_000, 1_000, 100
+"""How many sessions and streams there are at most, as many as the SDK has; how many of them one person has, or one
+address from which nobody logs in; and all together who log in and may use nothing."""
 _ENDPOINT = re.compile(rb"(event: endpoint\r?\ndata: [^\r\n]+)")
 
 
@@ -136,10 +145,12 @@ class SelectionMiddleware:
         app: the application to protect; requests for paths that bear no selection (OAuth, health) pass untouched.
         host: the server that it is of.
         sse_path, mcp_path: the paths of the legacy SSE stream and of streamable HTTP.
+        has_sessions: whether the latter has any.
     """
 
-    def __init__(self, app: ASGIApp, host: AgentServer, sse_path: str, mcp_path: str) -> None:
-        self._app, self._host, self._sse_path = app, host, sse_path.rstrip("/")
+    def __init__(self, app: ASGIApp, host: AgentServer, sse_path: str, mcp_path: str, has_sessions: bool) -> None:
+        self._app, self._host, self._has_sessions = app, host, has_sessions
+        self._sse_path, self._mcp_path = sse_path.rstrip("/"), mcp_path.rstrip("/")
         scoped = (sse_path, mcp_path, "/tools", "/context")  # a selection may follow in the path: `/mcp/x/git`
         self._own_path = {path.rstrip("/"): path for path in (fastmcp.settings.message_path, *scoped)}
         self._scoped = sorted({path.rstrip("/") for path in scoped}, key=len, reverse=True)
@@ -164,9 +175,22 @@ class SelectionMiddleware:
             return await JSONResponse({"error": error.as_dict()}, status_code=status)(scope, receive, send)
         scope.setdefault("state", {})[STATE] = selection
         scope["headers"] = [(key, value) for key, value in scope["headers"] if not _header(key[:_CUT])[1]]
-        if endpoint == self._sse_path and scope["method"] == "GET" and selection:
+        is_sse = endpoint == self._sse_path and scope["method"] == "GET"
+        if is_sse and selection:
             send = _carrying(scope["query_string"], path, send)
-        await self._app(scope, receive, send)
+        place = ExitStack()
+        if is_sse or (endpoint == self._mcp_path and self._opens(Request(scope))):
+            if isinstance(taken := place_for(self._host, scope), Response):
+                return await taken(scope, receive, send)
+            scope["state"][PLACE] = place = taken
+        with place:  # which a session that begins here takes on: see `Sessions.of`
+            await self._app(scope, receive, send)
+
+    def _opens(self, request: Request) -> bool:
+        """Whether a request to streamable HTTP opens a session, where that has any, or a stream."""
+        if request.headers.get(MCP_PROTOCOL_VERSION_HEADER) in (None, *HANDSHAKE_PROTOCOL_VERSIONS):
+            return self._has_sessions and request.method == "POST" and MCP_SESSION_ID_HEADER not in request.headers
+        return request.headers.get(MCP_METHOD_HEADER) == "subscriptions/listen"
 
     def read(self, scope: Scope, path: PathSelection = ()) -> Selection:
         """Return the selection of a request; the same object for the same bytes: an agent sends them again and again.
@@ -282,3 +306,37 @@ def _names_certain(selection: Selection) -> bool:
     """Whether the names are `all` or `none`, which every server knows."""
     values = [setting.value for _, setting in selection.slots]
     return all(isinstance(value, NameSet) and (value.everything or not value.toolsets) for value in values)
+
+
+# -- room for sessions and streams ---------------------------------------------------------------------------------
+
+
+def place_for(host: AgentServer, scope: Scope) -> ExitStack | Response:
+    """Return a place for a session or stream, given back where it is closed; a refusal where its caller has no more.
+
+    Args:
+        scope: of a request whose token was verified.
+    """
+    held, caller = host.sessions.held, caller_of(Request(scope))
+    holder, n_most, whose = address_of(scope), N_EACH, "callers from your address have"
+    if caller is not None and (known := caller.subject or caller.client or caller.token):
+        holder, whose = f"{caller.issuer} {known}", "you have"
+        try:
+            grant = host.callers.grant_of(caller)
+            may_nothing = grant is not None and NO_PROFILE in grant.profiles
+        except BoundError:
+            may_nothing = True
+        if may_nothing:
+            holder, n_most, whose = NO_PROFILE, N_IDLERS, "callers who may use nothing, as you, have"
+    status = 429 if held[holder] >= n_most else 503 if held.total() >= N_ALL else 0
+    if status:
+        n, who = (n_most, whose) if status == 429 else (N_ALL, "all callers have")
+        hint = (
+            "end those that are done with (DELETE with their Mcp-Session-Id), or wait: one unused for 30 minutes ends"
+        )
+        error = {"code": -32000, "message": f"{who} {n} sessions and streams open here, the most there may be: {hint}"}
+        return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status, {"retry-after": "60"})
+    place = ExitStack()
+    place.callback(lambda: held.update({holder: -1}) if held[holder] > 1 else held.pop(holder))
+    held[holder] += 1
+    return place

@@ -13,6 +13,7 @@ import pytest
 
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.features.fleet.feature import Fleet
+from agent_utilities.mcp.wire import request
 from agent_utilities.state.redis_state import RedisState
 from tests.features.access.team import Team
 from tests.fleet.replicas import Shared, until
@@ -102,6 +103,113 @@ async def test_that_its_client_ended_is_gone_everywhere(redis_here: Shared) -> N
         await talk.listed(one)
         assert (await one.delete("/mcp", headers=talk.headers)).status_code == 200
         assert (await talk.send(other, "tools/list")).status_code == 404
+
+
+async def test_that_its_client_ended_at_another_replica_is_gone_at_once(redis_here: Shared) -> None:
+    async with replicas(redis_here) as (one, other):
+        talk = Talk()
+        await talk.begin(one)
+        await talk.call(one, "write_note")
+        await talk.listed(other)
+        assert (await other.delete("/mcp", headers=talk.headers)).status_code == 200
+        assert (await talk.send(one, "tools/list")).status_code == 404
+        assert (await talk.send(other, "tools/list")).status_code == 404
+
+
+async def test_that_its_client_ended_at_another_replica_ends_its_streams(redis_here: Shared) -> None:
+    app = replica(redis_here).http_app(host_origin_protection=False)
+    one = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1")
+    async with app.router.lifespan_context(app), one, web_of(replica(redis_here)) as other:
+        talk = Talk()
+        await talk.begin(other)
+        listening = asyncio.create_task(one.get("/mcp", headers=talk.headers))  # which is answered once it is over
+        share = app.state.fastmcp_server.sessions.share
+        await until(lambda: bool(share.here))
+        assert (await other.delete("/mcp", headers=talk.headers)).status_code == 200
+        async with asyncio.timeout(20):
+            assert (await listening).status_code == 200
+
+
+async def test_is_over_for_a_call_under_way_elsewhere_that_ends_later(redis_here: Shared) -> None:
+    began, goes_on = asyncio.Event(), asyncio.Event()
+    slow = replica(redis_here)
+
+    @slow.tool
+    async def wait() -> str:
+        began.set()
+        await goes_on.wait()
+        return "done"
+
+    async with web_of(slow) as one, web_of(replica(redis_here)) as other, web_of(replica(redis_here)) as third:
+        talk = Talk()
+        await talk.begin(one)
+        await talk.call(one, "write_note")
+        calling = asyncio.create_task(talk.call(one, "wait"))
+        await began.wait()
+        assert (await other.delete("/mcp", headers=talk.headers)).status_code == 200
+        goes_on.set()
+        await asyncio.wait([calling])
+        for web in (one, other, third):
+            assert (await talk.send(web, "tools/list")).status_code == 404
+
+
+async def test_that_ended_while_redis_was_gone_is_over_elsewhere_once_it_answers(redis_here: Shared) -> None:
+    async with replicas(redis_here) as (one, other):
+        talk = Talk()
+        await talk.begin(one)
+        await talk.listed(other)
+        redis_here.kill()
+        try:
+            assert (await other.delete("/mcp", headers=talk.headers)).status_code == 200
+        finally:
+            redis_here.start()
+
+        async def is_over() -> bool:
+            return (await talk.send(one, "tools/list")).status_code == 404
+
+        await until(is_over)
+
+
+async def test_that_ended_stays_so_after_redis_lost_that(redis_here: Shared) -> None:
+    async with replicas(redis_here) as (one, other):
+        talk = Talk()
+        await talk.begin(one)
+        await talk.listed(other)
+        assert (await other.delete("/mcp", headers=talk.headers)).status_code == 200
+        redis_here.flush()
+        await until(lambda: len(redis_here.admin.keys("agent-utilities:notes:session:*")) == 1)
+
+        async def is_over() -> bool:
+            return (await talk.send(one, "tools/list")).status_code == 404
+
+        await until(is_over)
+
+
+async def test_that_is_gone_on_with_needs_a_place_there(redis_here: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request, "N_EACH", 2)
+    server = replica(redis_here)
+    async with web_of(replica(redis_here)) as one, web_of(server) as other:
+        talks = [Talk() for _ in range(3)]
+        for talk in talks[:2]:
+            await talk.begin(one)
+        await talks[2].begin(other)
+        await talks[0].listed(other)
+        refused = await talks[1].send(other, "tools/list")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, -32000)
+        await talks[0].listed(other)  # which has its place
+        assert (await other.delete("/mcp", headers=talks[0].headers)).status_code == 200
+        await until(lambda: server.sessions.held.total() == 1)
+        await talks[1].listed(other)
+
+
+async def test_is_kept_in_few_bytes_however_long_its_handshake_was(redis_here: Shared) -> None:
+    async with replicas(redis_here) as (one, other):
+        talk, long = Talk(), "n" * 1_000_000
+        about = {**ABOUT, "clientInfo": {"name": long, "version": long}, "capabilities": {"experimental": {long: {}}}}
+        assert (await talk.send(one, "initialize", **about)).status_code == 200
+        (key,) = redis_here.admin.keys("agent-utilities:notes:session:*")
+        assert redis_here.admin.memory_usage(key) < 4_096
+        assert "read_note" not in await talk.listed(other)
 
 
 async def test_of_somebody_else_is_neither_gone_on_with_nor_ended(redis_here: Shared, tmp_path: Path) -> None:
@@ -201,6 +309,22 @@ async def test_is_written_back_by_a_replica_that_is_not_asked(redis_here: Shared
         assert "write_note" in await talk.listed(other)
 
 
+async def test_tells_for_a_while_that_redis_lost_what_it_had_though_it_began_later(redis_here: Shared) -> None:
+    def told(answer: httpx2.Response) -> Any:
+        return answer.json()["result"]["_meta"]["agent-utilities/selection"].get("state")
+
+    server = replica(redis_here)
+    async with web_of(server) as one:
+        early, late = Talk(), Talk()
+        await early.begin(one)
+        assert told(await early.send(one, "tools/list")) is None
+        await until(lambda: server.features.get(Fleet)._news._begun == b"long ago")  # it has looked
+        redis_here.flush()
+        await until(lambda: len(redis_here.admin.keys("agent-utilities:notes:session:*")) == 1)
+        await late.begin(one)
+        assert "had nothing" in told(await late.send(one, "tools/list"))["cause"]
+
+
 async def test_is_not_written_back_once_its_client_ended_it(redis_here: Shared) -> None:
     async with replicas(redis_here) as (one, other):
         ended, talk = Talk(), Talk()
@@ -209,7 +333,7 @@ async def test_is_not_written_back_once_its_client_ended_it(redis_here: Shared) 
             await each.call(one, "write_note")
         assert (await one.delete("/mcp", headers=ended.headers)).status_code == 200
         redis_here.flush()
-        await until(lambda: len(redis_here.admin.keys("agent-utilities:notes:session:*")) == 1)
+        await until(lambda: len(redis_here.admin.keys("agent-utilities:notes:session:*")) == 2)  # one says it is over
         redis_here.admin.set("agent-utilities:notes:begun", "long ago", ex=1000)
         assert (await ended.send(other, "tools/list")).status_code == 404
         assert "write_note" in await talk.listed(other)
