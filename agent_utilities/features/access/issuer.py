@@ -119,7 +119,7 @@ class Issuer:
         self.clock, self._retry_s, self._ask_after = clock, retry_s, 0.0
         self._asking = anyio.Lock()
         # No connection is kept open, so that none has to be closed, and few are opened at once.
-        limits = httpx2.Limits(max_connections=8, max_keepalive_connections=0)
+        limits = httpx2.Limits(max_connections=12, max_keepalive_connections=0)
         self._http = httpx2.AsyncClient(timeout=_ANSWER_S, limits=limits)
 
     async def keys(self) -> Keys:

@@ -8,26 +8,38 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from hashlib import blake2b
 from typing import Any
 from urllib.parse import quote_plus
+from weakref import WeakValueDictionary
 
+import anyio
 import httpx2
-from cachetools import TLRUCache
+from cachetools import LRUCache, TLRUCache, TTLCache
 from fastmcp.server.auth import AccessToken, TokenVerifier
 from joserfc import jws
 from joserfc.errors import JoseError
 
+from agent_utilities.access.token_file import PREFIX
 from agent_utilities.features.access import refusals
 from agent_utilities.features.access.issuer import Issuer, IssuerUnreachable, Keys
-from agent_utilities.features.access.refusals import TokenRefused, note
+from agent_utilities.features.access.refusals import TokenRefused, note, sender
 
 LEEWAY_S = 30
 """Seconds that clocks may differ by. None for the end of a token, which an issuer chooses with that in mind."""
 OPAQUE_S = 10
 """Seconds for which an issuer's word on an opaque token is taken, so that one that is revoked there is out soon."""
+_REFUSED_S = 3
+"""Seconds for which its refusal is: the issuer may not know of a new one everywhere at once."""
+_N_KNOWN, _N_STRANGERS, _WAIT_S = 10_000, 4, 5
+"""How many opaque tokens are remembered as good, and as refused; how many that are neither are asked about at once, and
+the seconds that one waits for that."""
+_OPAQUE = re.compile(rf"(?!{PREFIX})[A-Za-z0-9._~+/-]+=*")
+"""What may be one: RFC 6750 §2.1, and none of a file's."""
 _MEMO_BYTES = 16 << 20
 _LONGEST = 16 << 10
 _ALGORITHMS = frozenset("RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519 Ed448".split())
@@ -87,6 +99,12 @@ class OidcVerifier(TokenVerifier):
         self._audience, self._audiences = audience, {audience} - {""}
         self._seen = remembering(issuer.clock)
         self._seen_by: Keys | None = None
+        self._good: LRUCache[bytes, None] = LRUCache(_N_KNOWN)
+        """Opaque tokens that were good when they were asked about last."""
+        self._refused: TTLCache[bytes, refusals.Reason] = TTLCache(_N_KNOWN, _REFUSED_S, issuer.clock)
+        self._asking: WeakValueDictionary[bytes, anyio.Lock] = WeakValueDictionary()
+        self._senders: WeakValueDictionary[str, anyio.CapacityLimiter] = WeakValueDictionary()
+        self._strangers = anyio.CapacityLimiter(_N_STRANGERS)
 
     def bind(self, resource: str) -> None:
         """Take the endpoint's URL, with or without a slash at its end, as the audience where there is no other."""
@@ -107,16 +125,53 @@ class OidcVerifier(TokenVerifier):
         return None
 
     async def _verified(self, token: str) -> AccessToken:
-        jwt = read(token)
-        if jwt is None:
-            claims, until = await self._introspected(token), self._clock() + OPAQUE_S
-        else:
-            signed, claims = jwt[0], self._checked(jwt[1])
-            if claims.get("exp") is None:
-                raise TokenRefused(refusals.NO_EXPIRY)
-            check_kind(signed.headers(), claims, self._client[0] if self._client else None)
-            # Last, since it may cost the issuer a request: a token that could not be good never does.
-            until = (await self._check_signature(signed)).fresh_until
+        if (jwt := read(token)) is None:
+            return await self._asked_about(token)
+        signed, claims = jwt[0], self._checked(jwt[1])
+        if claims.get("exp") is None:
+            raise TokenRefused(refusals.NO_EXPIRY)
+        check_kind(signed.headers(), claims, self._client[0] if self._client else None)
+        # Last, since it may cost the issuer a request: a token that could not be good never does.
+        return self._taken(token, claims, (await self._check_signature(signed)).fresh_until)
+
+    async def _asked_about(self, token: str) -> AccessToken:
+        """Return whom an opaque token speaks for, as the issuer says; what it can't know it is not asked."""
+        if self._client is None or len(token) > _LONGEST or not _OPAQUE.fullmatch(token):
+            raise TokenRefused(refusals.UNREADABLE)
+        name = blake2b(token.encode(), digest_size=16).digest()
+        async with self._turn(name):
+            if (known := self._seen.get(token)) is not None:  # another request asked
+                return known[0]
+            if (reason := self._refused.get(name)) is not None:
+                raise TokenRefused(reason)
+            try:
+                found = self._taken(token, await self._introspected(token), self._clock() + OPAQUE_S)
+            except TokenRefused as refused:
+                self._good.pop(name, None)
+                self._refused[name] = refused.reason
+                raise
+            self._good[name] = None
+            return found
+
+    @asynccontextmanager
+    async def _turn(self, name: bytes) -> AsyncIterator[None]:
+        """Have one request at a time ask about a token, of those that were never good few, fewer still of one address.
+
+        So nobody who has a good one waits for strangers who make theirs up.
+        """
+        async with AsyncExitStack() as turn:
+            try:
+                with anyio.fail_after(_WAIT_S):
+                    await turn.enter_async_context(self._asking.setdefault(name, anyio.Lock()))
+                    if name not in self._good and name not in self._refused:
+                        own = self._senders.setdefault(sender.get(), anyio.CapacityLimiter(_N_STRANGERS // 2))
+                        await turn.enter_async_context(own)
+                        await turn.enter_async_context(self._strangers)
+            except TimeoutError:
+                raise IssuerUnreachable("others are asked about") from None
+            yield
+
+    def _taken(self, token: str, claims: Claims, until: float) -> AccessToken:
         given = claims.get("scope", claims.get("scp"))  # some issuers call them `scp`, and some write a list
         scopes = given.split() if isinstance(given, str) else _texts(given)
         if not set(self.required_scopes) <= set(scopes):
@@ -169,9 +224,8 @@ class OidcVerifier(TokenVerifier):
 
     async def _introspected(self, token: str) -> Claims:
         """Return what the issuer says of an opaque token (RFC 7662), once it was checked."""
-        document = (await self.issuer.keys()).document if self._client else {}
-        url = document.get("introspection_endpoint")
-        if self._client is None or not isinstance(url, str) or len(token) > _LONGEST:
+        url = (await self.issuer.keys()).document.get("introspection_endpoint")
+        if self._client is None or not isinstance(url, str):
             raise TokenRefused(refusals.UNREADABLE)
         # RFC 6749 §2.3.1 has both encoded before they are joined.
         auth = httpx2.BasicAuth(*map(quote_plus, self._client))

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.errors import AgentUtilitiesError
+from agent_utilities.mcp.sessions import address_of
 
 RETRY_S = 10
 """Seconds after which it is worth another try, where a token could not be checked."""
@@ -70,6 +71,8 @@ class TokenRefused(AgentUtilitiesError):
 
 _noted: ContextVar[list[Reason] | None] = ContextVar("why the token of this request was refused", default=None)
 
+sender: ContextVar[str] = ContextVar("the address that the request being served came from", default="")
+
 
 def note(*reason: Reason) -> None:
     """Keep why the token of the request being served was refused, in place of any other reason."""
@@ -92,6 +95,7 @@ class TellsWhy:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, and answer in place of the app where that refuses it."""
         before, answered = _noted.set([]), False
+        sender.set(address_of(scope))
 
         async def tell(message: Message) -> None:
             nonlocal answered

@@ -43,6 +43,11 @@ class LocalIssuer:
         self.keys: list[Key] = [rsa("k1"), ec("e1")]
         self.extra_keys: list[dict[str, Any]] = []
         self.introspected: dict[str, Any] = {}
+        self.answers_strangers = threading.Event()
+        """Until it is set nobody is told of tokens that are not in `introspected`."""
+        self.answers_strangers.set()
+        self.waiting: Counter[str] = Counter()
+        """How often each of them is being asked about."""
         self.credentials: list[str | None] = []
         self.asked: Counter[str] = Counter()
         self._path = path
@@ -115,7 +120,11 @@ class LocalIssuer:
                     self.send_error(404)
                     return
                 issuer.credentials.append(self.headers["authorization"])
-                self.answer(issuer.introspected.get(form["token"][0], {"active": False}))
+                if (token := form["token"][0]) not in issuer.introspected:
+                    issuer.waiting[token] += 1
+                    issuer.answers_strangers.wait(60)
+                    issuer.waiting.pop(token, None)
+                self.answer(issuer.introspected.get(token, {"active": False}))
 
             def answer(self, said: Mapping[str, Any]) -> None:
                 body = json.dumps(said).encode()
