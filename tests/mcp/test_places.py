@@ -113,6 +113,25 @@ class TestAPerson:
             await until(lambda: server.sessions.held.total() == N_EACH - 1)
             assert statuses(await opened(web, 2, **ann)) == [200, 429]
 
+    async def test_opens_another_once_one_was_idle_for_too_long(self) -> None:
+        server = create_mcp_server("notes", environ={})
+        app = server.http_app(host_origin_protection=False, json_response=True, session_idle_timeout=0.5)
+        transport = httpx2.ASGITransport(app=app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as web,
+        ):
+            await opened(web, N_EACH)
+            await until(lambda: not server.sessions.held)
+            assert statuses(await opened(web)) == [200]
+
+    async def test_has_no_more_where_all_come_at_once(self, tmp_path: Path) -> None:
+        team = Team(tmp_path)
+        ann = team.token("ann")
+        async with team.web() as web:
+            answers = await asyncio.gather(*(opened(web, **ann) for _ in range(3 * N_EACH)))
+            assert sorted(status for each in answers for status in statuses(each)) == [200] * 3 + [429] * 6
+
     async def test_goes_on_with_the_sessions_that_they_have(self, tmp_path: Path) -> None:
         team = Team(tmp_path)
         ann = team.token("ann")
