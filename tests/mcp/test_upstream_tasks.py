@@ -10,15 +10,15 @@ import mcp_types
 import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.utilities.tasks import TaskConfig
-from fastmcp_tasks import TasksExtension
 from mcp.shared.exceptions import MCPError
 
 from agent_utilities.upstream.config import UpstreamConfig
+from tests.background_tasks import tasks_extension
 from tests.mcp.gateways import Served, served
 from tests.mcp.servers import running
 from tests.upstream.supervised import script
 
-pytestmark = [pytest.mark.anyio, pytest.mark.outside]
+pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.tasks]
 
 WHY = "runs as a background task alone, and a gateway carries none: call it at its own server"
 
@@ -26,7 +26,7 @@ WHY = "runs as a background task alone, and a gateway carries none: call it at i
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[Served]:
     server: FastMCP[Any] = FastMCP("newer")
-    server.add_extension(TasksExtension())
+    server.add_extension(tasks_extension())
     server.tool(can, task=TaskConfig("optional"))
     server.tool(must, task=TaskConfig("required"))
     with running(server) as url:

@@ -12,16 +12,16 @@ import pytest
 from fastmcp import Client
 from fastmcp.server.auth import AccessToken, TokenVerifier, require_scopes
 from fastmcp.server.auth.providers.jwt import JWTVerifier, RSAKeyPair, StaticTokenVerifier
-from fastmcp_tasks.extension import TasksExtension
 from starlette.responses import PlainTextResponse
 
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.errors import SettingsError
 from agent_utilities.features.usage.feature import subject_of_request
 from agent_utilities.mcp.sessions import caller_of
+from tests.background_tasks import ask as ask_of_task
+from tests.background_tasks import tasks_extension
 from tests.features.access.team import Team, bearing
 from tests.mcp.in_process import listed, web_of
-from tests.mcp.test_tasks import ask as ask_of_task
 from tests.wire.wires import modern_request
 
 pytestmark = pytest.mark.anyio
@@ -171,7 +171,7 @@ class TestWithoutATransportThatHasCallers:
 
 def tasks_server(folder: Path, may_end: asyncio.Event) -> AgentServer:
     mcp = Team(folder, RULES).server(auth=Vouching())
-    mcp.add_extension(TasksExtension())
+    mcp.add_extension(tasks_extension())
 
     @mcp.tool(task=True, annotations={"readOnlyHint": True})
     async def brew() -> str:
@@ -181,6 +181,7 @@ def tasks_server(folder: Path, may_end: asyncio.Event) -> AgentServer:
     return mcp
 
 
+@pytest.mark.tasks
 class TestTasks:
     async def test_one_callers_reads_to_another_like_one_that_never_was(self, tmp_path: Path) -> None:
         may_end = asyncio.Event()

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from fastmcp import Client
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
-from fastmcp_tasks.extension import TasksExtension
 
 from agent_utilities import Feature, create_mcp_server
 from agent_utilities.features.quotas import feature
@@ -19,9 +18,10 @@ from agent_utilities.mcp.feature import Refusal
 from agent_utilities.mcp.request import Call, Request, ToolCalled
 from agent_utilities.mcp.sessions import Caller
 from agent_utilities.selection.model import NOTHING
+from tests.background_tasks import ask as ask_task
+from tests.background_tasks import tasks_extension
 from tests.features.quotas.bounded import Bounded, Clock, metrics, said
 from tests.mcp.in_process import web_of
-from tests.mcp.test_tasks import ask as ask_task
 from tests.parts import part
 
 pytestmark = pytest.mark.anyio
@@ -177,11 +177,12 @@ class TestBytesAMinute:
             clock.forward(60)
             assert await said(ann, tool) == "done"
 
+    @pytest.mark.tasks
     async def test_of_a_task_are_counted_when_its_result_is_fetched(self, tmp_path: Path) -> None:
         settings = tmp_path / "quotas.toml"
         settings.write_text("[quota]\nbytes_per_minute = 2000\n")
         mcp = create_mcp_server("tasks", environ={"MCP_GRAPH": "off", "MCP_CONFIG_FILE": str(settings)})
-        mcp.add_extension(TasksExtension())
+        mcp.add_extension(tasks_extension())
 
         @mcp.tool(task=True)
         async def brew() -> str:

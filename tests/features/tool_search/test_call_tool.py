@@ -12,9 +12,9 @@ import pytest
 from fastmcp.exceptions import ToolError
 from fastmcp.server.middleware import Middleware
 from fastmcp.server.middleware.caching import ResponseCachingMiddleware
-from fastmcp_tasks.extension import TasksExtension
 from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
+from tests.background_tasks import tasks_extension
 from tests.features.tool_search.conversation import Asking, InSession, Stateless, names_in, result_of
 from tests.mcp.in_process import web_of
 from tests.wire.search_server import LEAKED, PERMITTED, search_server
@@ -115,10 +115,11 @@ class TestNesting:
                     assert [tool["name"] for tool in json.loads(text(answer))["tools"]] == ["read_note"]
 
 
+@pytest.mark.tasks
 class TestTasks:
     async def test_a_call_as_a_background_task_is_a_task_of_the_tool_that_is_named(self) -> None:
         mcp = search_server(with_denied=False, environ=DEFERRED)
-        mcp.add_extension(TasksExtension())
+        mcp.add_extension(tasks_extension())
 
         @mcp.tool(task=True)
         async def brew(cups: int = 1) -> str:
