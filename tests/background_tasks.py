@@ -1,4 +1,4 @@
-"""Background tasks, for tests marked `tasks`: their extension, which only some versions of FastMCP have, and its messages."""
+"""Background tasks, for tests marked `tasks`: their extension, which not every FastMCP has, and its messages."""
 
 from __future__ import annotations
 
