@@ -82,11 +82,8 @@ class CatalogIndex:
     def best_tools(self, limit: int, ranking: Ranking, bearing: Sequence[int]) -> Resolution:
         """Return the best tools, whether or not they are said to answer.
 
-        Args:
-            limit: the most to name.
-            ranking: of the tools in scope; those named come first in it.
-            bearing: places of those that bear the query as it stands, where none has a word of it: part of a name, or
-                words written together. They come first, the better ranked before the others.
+        Those at the places `bearing` bear the query as it stands, where none has a word of it: part of a name, or words
+        written together. They come first, the better ranked before the others.
         """
         ranked = self._tools(ranking)
         literal = list(dict.fromkeys(self.documents[place].name for place in bearing))
@@ -101,7 +98,7 @@ class CatalogIndex:
 
 
 def combined_answer(
-    question: Question, literal: Sequence[str], ranked: Sequence[RankedTool], n_claimed: int
+    question: Question, literal: Sequence[str], ranked: Sequence[RankedTool] = (), n_claimed: int = 0
 ) -> Resolution:
     """Return the literal matches, the better ranked ones first, and after them what the ranker claims besides.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, Literal, TypeVar
@@ -23,12 +23,12 @@ from agent_utilities.resolution.answer import (
     Trail,
     unavailable,
 )
-from agent_utilities.resolution.catalog_ranker import CatalogRanker
+from agent_utilities.resolution.catalog_ranker import CatalogRanker, combined_answer
 from agent_utilities.resolution.graph_keeper import GraphKeeper, Introspect
 from agent_utilities.resolution.prior import Prior, shares_off_loop, with_prior
 from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.runtime.waiting import Deadline, NotRunningError, SingleFlight
-from agent_utilities.selection.model import UNRESOLVED, RankedTool, Resolution
+from agent_utilities.selection.model import UNRESOLVED, Resolution
 
 _T = TypeVar("_T")
 
@@ -92,12 +92,8 @@ class DynamicToolOrchestrator:
     (`ranked`), and where it can't either the answer is `unavailable`, which shows everything permitted.
 
     Args:
-        graph: the backend; opened and closed here.
-        server: the server's name.
-        introspect: returns its live tools; never a command that the graph holds.
+        introspect: returns the server's live tools; never a command that the graph holds.
         deadline_s: seconds that `resolve` waits at most where it is given no deadline.
-        ranker: ranks the server's tools, or None.
-        limits: how long background work may take.
         prior: returns how much tools were used in a usage scope, where that is known; None where nothing is learned.
         kept: what `GraphKeeper` is told besides: edges, age and clocks.
     """
@@ -292,7 +288,8 @@ class DynamicToolOrchestrator:
                 if isinstance(terms, GraphError):
                     return terms
                 literal, found_any = names_of(terms, permitted), bool(terms.by_term)
-            answer = literal_answer(literal, question.limit, UNRANKED if self._ranker is not None else "")
+            cause = UNRANKED if self._ranker is not None else ""
+            answer = replace(combined_answer(question, literal), cause=cause, is_temporary=bool(cause))
         if not found_any and (error := await self.keeper.ask(self.keeper.check_held)) is not None:
             return error
         return replace(answer, neighbours=neighbours)
@@ -301,14 +298,3 @@ class DynamicToolOrchestrator:
         if not answer.is_temporary:
             self.memo.keep(key, answer)
         return answer
-
-
-def literal_answer(literal: Sequence[str], limit: int | None, cause: str = "") -> Resolution:
-    """Return the answer that the graph gives by itself."""
-    return Resolution(
-        "fresh" if literal else "no_match",
-        tuple(map(RankedTool, literal[:limit])),
-        cause,
-        len(literal) - len(literal[:limit]),
-        is_temporary=bool(cause),
-    )

@@ -9,7 +9,6 @@ from agent_utilities.ranking.base import Ranking
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.resolution.answer import Question
 from agent_utilities.resolution.catalog_ranker import CatalogIndex, combined_answer
-from agent_utilities.resolution.orchestrator import literal_answer
 from agent_utilities.selection.model import RankedTool, Resolution
 
 RANKED = [RankedTool("c", 0.9, ("x",)), RankedTool("a", 0.8, ("x", "y")), RankedTool("d", 0.4), RankedTool("b", 0.1)]
@@ -47,13 +46,8 @@ def test_literal_matches_that_the_ranker_did_not_name_come_before_the_claimed() 
 
 
 def test_without_a_ranker_literal_matches_stand_alone() -> None:
-    assert literal_answer(("b", "c"), 1) == Resolution("fresh", (RankedTool("b"),), n_left_out=1)
-
-
-def test_why_nothing_is_ranked_makes_an_answer_temporary() -> None:
-    assert literal_answer(("b",), None, "not ranked") == Resolution(
-        "fresh", (RankedTool("b"),), "not ranked", is_temporary=True
-    )
+    answer = combined_answer(Question("x", "x", limit=1), ("b", "c"))
+    assert answer == Resolution("fresh", (RankedTool("b"),), n_left_out=1)
 
 
 def test_the_limit_leaves_out_the_last_and_counts_them() -> None:
