@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np, single_blas_thread, unit_vectors
@@ -43,7 +43,7 @@ class PastRequests:
     def of(cls, requests: Mapping[int, Sequence[str]]) -> PastRequests:
         """Return those of a catalog, given by the tool's place, oldest first; processor work, for a thread."""
         places = sorted(place for place, texts in requests.items() if texts)
-        texts = tuple(newest(requests[place]) for place in places)
+        texts = tuple(tuple(text[:_N_CHARACTERS] for text in requests[place][-N_REQUESTS:]) for place in places)
         n_requests = np.array(list(map(len, texts)), dtype=np.float32)
         return cls(
             places=np.array(places, dtype=np.intp),
@@ -67,11 +67,6 @@ class PastRequests:
         rarities = {term: _idf(term, postings) for term in terms if term in self.shares.rows}
         word_scores: Scores = WORD_WEIGHT * self.confidence * self.shares.scores(rarities)
         return word_scores
-
-
-def newest(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return of a tool's past requests what counts: the newest, and their first 500 characters."""
-    return tuple(text[:_N_CHARACTERS] for text in texts[-N_REQUESTS:])
 
 
 def _idf(term: str, postings: Postings) -> float:
@@ -117,17 +112,14 @@ class PastVectors:
         """Return them; the requests are embedded some at a time, for a thread.
 
         Args:
-            past: the requests.
             texts: (n_learned, n_dimensions) of the tools' own texts, of unit length.
-            embedder: what embedded those.
             unanswerable: (n, n_dimensions) of requests that no tool need answer: what they have in common, all have.
-
-        Raises:
-            RankerError: the provider can't.
         """
         common = unanswerable.mean(axis=0)
         sums, subjects = np.zeros_like(texts), np.zeros_like(texts)
-        for owners, some in _in_batches(past):
+        owned = [(owner, text) for owner, asked in enumerate(past.texts) for text in asked]
+        for start in range(0, len(owned), _N_AT_A_TIME):
+            owners, some = map(list, zip(*owned[start : start + _N_AT_A_TIME], strict=True))
             vectors = embedder.embed(some, "query")
             np.add.at(sums, owners, vectors)
             np.add.at(subjects, owners, unit_vectors(vectors - common))
@@ -137,13 +129,10 @@ class PastVectors:
         return cls(past.places, blended, SUBJECT_WEIGHT * confidence * unit_vectors(subjects), common)
 
     def within(self, learned: Places) -> PastVectors:
-        """Return those of some tools alone.
+        """Return those of the tools at some positions among these, ascending, alone.
 
         A product of vectors depends in its last digit on how many others are multiplied with them: what a caller may
         not use must not be among them.
-
-        Args:
-            learned: (n,) positions of the tools among these, ascending.
         """
         if len(learned) == len(self.blended):
             return self
@@ -157,14 +146,11 @@ class PastVectors:
     def nearness(self, queries: Vectors, mean: NDArray[np.float32]) -> tuple[Vectors, Vectors]:
         """Return how near requests are to each tool's text and past requests together, and what those are worth.
 
-        To be taken from the latter is how near the requests are to the tool's own text.
+        Both are (n_texts, n_learned). To be taken from the latter is how near the requests are to the tool's own text.
 
         Args:
             queries: (n_texts, n_dimensions) of the whole request first, then of its parts.
             mean: (n_dimensions,) what is taken out of the permitted tools' vectors, and of these alike.
-
-        Returns:
-            Twice (n_texts, n_learned).
         """
         with single_blas_thread():
             cosines = queries @ self.blended.T
@@ -172,11 +158,3 @@ class PastVectors:
             particular = unit_vectors(queries - self.common) @ self.subjects.T
         lengths = np.maximum(np.sqrt(np.maximum(squares, 0)), _LEAST_LENGTH)
         return cosines, (cosines - (queries @ mean)[:, None]) / lengths + particular
-
-
-def _in_batches(past: PastRequests) -> Iterator[tuple[list[int], list[str]]]:
-    """Yield past requests some at a time: positions of the tools that answered them, and the requests."""
-    owned = [(owner, text) for owner, texts in enumerate(past.texts) for text in texts]
-    for start in range(0, len(owned), _N_AT_A_TIME):
-        some = owned[start : start + _N_AT_A_TIME]
-        yield [owner for owner, _ in some], [text for _, text in some]

@@ -15,7 +15,7 @@ from cachetools import LRUCache
 from agent_utilities.errors import RankerError
 from agent_utilities.graph.sync import ToolEdge
 from agent_utilities.ranking.lexical import LexicalIndex
-from agent_utilities.ranking.past_requests import PastRequests, newest
+from agent_utilities.ranking.past_requests import PastRequests
 from agent_utilities.resolution.catalog_ranker import RETRY_S, CatalogIndex, CatalogRanker
 from agent_utilities.resolution.prior import NO_PRIOR, Prior, tool_edges
 from agent_utilities.runtime.jobs import Job
@@ -61,7 +61,6 @@ class Teaching:
     anew where either changes. Until then, and where it can't be made, the catalog is ranked without.
 
     Args:
-        source: reads the log.
         ranker: ranks by past requests; None where nothing ranks.
         on_edges: called when other edges may be known than before.
         gap_s: seconds between two readings of the log at least.
@@ -186,8 +185,7 @@ class Teaching:
     async def _make_indexes(self) -> None:
         """Make each index that is not of its scope's log and the catalog as they are.
 
-        Raises:
-            RankerError: vectors of past requests can't be had; the index has told of it.
+        It raises `RankerError` where vectors of past requests can't be had; the index has told of it.
         """
         failure: RankerError | None = None
         for scope, known in list(self._known.items()):
@@ -222,8 +220,7 @@ class Teaching:
 def _with_past_requests(base: CatalogIndex, learned: Learned) -> tuple[CatalogIndex, int]:
     """Return a catalog's index that knows past requests, and what it takes beyond its own; for a thread."""
     places = {tool.name: place for place, tool in enumerate(base.documents)}
-    texts = {places[name]: newest(texts) for name, texts in learned.past_requests.items() if texts and name in places}
-    past = PastRequests.of(texts)
+    past = PastRequests.of({places[name]: texts for name, texts in learned.past_requests.items() if name in places})
     lexical = base.lexical.learn(past)
     best = lexical if base.best is base.lexical else base.best.learn(past)
     of_vectors = None if isinstance(best, LexicalIndex) else best.learned
