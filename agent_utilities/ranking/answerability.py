@@ -95,11 +95,7 @@ class Answerability:
     def cosines(self, queries: Vectors) -> tuple[Vectors, Vectors]:
         """Return the cosines of texts to the tools, as they are, and less what all tools have in common.
 
-        Args:
-            queries: (n_texts, n_dimensions)
-
-        Returns:
-            Twice (n_texts, n_tools).
+        Of `queries`, (n_texts, n_dimensions), both are (n_texts, n_tools).
         """
         with single_blas_thread():
             cosines = queries @ self.vectors.T

@@ -212,13 +212,9 @@ def least_claimed(scores: Scores, distance: float, share: float) -> float:
 
 
 def count_claimed(scores: Scores, least: float, places: Places, named: Sequence[int]) -> int:
-    """Return how many of the tools ranked are claimed: those named and those whose scores are high enough.
+    """Return how many of the tools ranked, best first, are claimed: those named and those of high enough scores.
 
-    Args:
-        scores: (n_ranked,) before what names add.
-        least: as `least_claimed` gives it.
-        places: (n_ranked,) best first, and those named before all others.
-        named: the places of the tools that the request names.
+    The scores are what they were before what names add, and `least` as `least_claimed` gives it.
     """
     claimed = round_scores(scores) >= least
     if named:

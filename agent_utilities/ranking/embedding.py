@@ -49,11 +49,7 @@ class Provider(Protocol):
     claim_distance: float
 
     def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        """Return one vector a text, in order: (n_texts, n_dimensions).
-
-        Raises:
-            RankerError: it can't.
-        """
+        """Return one vector a text, in order: (n_texts, n_dimensions); `RankerError` where it can't."""
         ...
 
 
@@ -81,11 +77,7 @@ class Embedder:
 
     @property
     def provider(self) -> Provider:
-        """The model; loading it takes long.
-
-        Raises:
-            RankerError: it can't be had.
-        """
+        """The model; loading it takes long, and raises `RankerError` where it can't be had."""
         with self._opening:
             if self._provider is None:
                 self._provider = self._open_provider()
@@ -109,15 +101,12 @@ class Embedder:
                 known.update(new)
             return np.stack([known[text] for text in texts])
 
-    @cachedmethod(attrgetter("_requests"), lambda self, texts: _hash_of(texts), attrgetter("_lock"))
+    @cachedmethod(attrgetter("_requests"), lambda _, texts: _hash_of("\0".join(texts)), attrgetter("_lock"))
     def embed_request(self, texts: Sequence[str]) -> Vectors:
         """Return one vector of unit length a text of a request; those of the requests asked last are remembered.
 
         A request whose vectors came too late for it is so answered by them when it is asked again. The vectors are
         kept under a hash: what was asked is not, and nothing is written to disk.
-
-        Raises:
-            RankerError: as for `embed`.
         """
         with self._logging_failure():
             return self._embedded(texts, "request")
@@ -151,8 +140,8 @@ class Embedder:
         self._has_failed = False
 
 
-def _hash_of(texts: Sequence[str]) -> bytes:
-    return blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=20).digest()
+def _hash_of(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=20).digest()
 
 
 ASPECT_WEIGHTS: Mapping[str, float] = {"whole": 0.4, "first_sentence": 0.4, "name": 0.2}
@@ -165,9 +154,6 @@ def document_vectors(embedder: Embedder, documents: Sequence[ToolDocument]) -> V
     """Return a vector for each tool: the weighted mean of its aspects and its search hints, of unit length.
 
     Hints are what people may say for it: the more there are, the more they weigh, 2n/(n + 1) beside 1 for its text.
-
-    Raises:
-        RankerError: the provider can't.
     """
     starts = range(0, len(documents), _N_AT_A_TIME)
     return np.concatenate([_vectors_of(embedder, documents[start : start + _N_AT_A_TIME]) for start in starts])

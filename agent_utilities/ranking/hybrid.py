@@ -11,12 +11,7 @@ from agent_utilities.errors import RankerError
 from agent_utilities.ranking.answerability import Answerability
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np
 from agent_utilities.ranking.base import BY_WORDS, Ranking, least_claimed, raise_best, views_of
-from agent_utilities.ranking.embedding import (
-    Embedder,
-    Provider,
-    document_vectors,
-    read_request,
-)
+from agent_utilities.ranking.embedding import Embedder, Provider, document_vectors, read_request
 from agent_utilities.ranking.examples import UNANSWERABLE
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker, LexicalView
 from agent_utilities.ranking.past_requests import PastRequests, PastVectors
@@ -102,11 +97,7 @@ class HybridRanker:
         )
 
     def _distinct_vectors(self, documents: Sequence[ToolDocument]) -> Vectors:
-        """Return a vector for each different document, in order of their first place.
-
-        Raises:
-            RankerError: the provider can't.
-        """
+        """Return a vector for each different document, in order of their first place."""
         distinct = list(dict.fromkeys(documents))
         known = dict(self._vector_by_document)
         new = [document for document in distinct if document not in known]
@@ -182,7 +173,10 @@ class HybridIndex:
         terms = [RequestTerms.of(text, lexical.postings) for text in texts]
         word_scores = [lexical.postings.sums(text_terms.rows) for text_terms in terms]
         plain, centred = answerability.cosines(vectors)
-        evidence = answerability.evidence(vectors, plain, self._coverage(terms, word_scores))
+        # The share of each text's words that each tool has, by how rare they are.
+        idf = np.array([[max(_LEAST_IDF, sum(text_terms.idf))] for text_terms in terms], dtype=np.float32)
+        coverage: Vectors = np.stack(word_scores) / idf * (self.lexical_weight > 0)
+        evidence = answerability.evidence(vectors, plain, coverage)
         gains = self._gains(lexical, answerability.mean, vectors, centred)
         fused = self._fuse(lexical, texts, centred, word_scores, parts)
         scores = fused
@@ -205,12 +199,6 @@ class HybridIndex:
             evidence=evidence + bool(named),
             parts=parts,
         )
-
-    def _coverage(self, terms: Sequence[RequestTerms], word_scores: Sequence[Scores]) -> Vectors:
-        """Return the share of each text's words that each tool has, by how rare they are: (n_texts, n_tools)."""
-        idf = np.array([[max(_LEAST_IDF, sum(text_terms.idf))] for text_terms in terms], dtype=np.float32)
-        coverage: Vectors = np.stack(word_scores) / idf
-        return coverage * (self.lexical_weight > 0)
 
     def _fuse(
         self,
@@ -236,12 +224,8 @@ class HybridIndex:
         if parts is not None:
             words = np.stack(word_scores) * (self.lexical_weight / lexical.postings.max_idf)
             other = np.stack([of_another_kind(kinds, text) for text in texts]) * -LOSS
-            every = {
-                "vectors": plain,
-                "words": words,
-                "verbs": other,
-                "best part's lead": cosines - plain - words - other,
-            }
+            every = {"vectors": plain, "words": words, "verbs": other}
+            every["best part's lead"] = cosines - plain - words - other
             parts |= {name: _with_best_part(part, cosines) for name, part in every.items()}
             parts["server"] = of_servers
         return fused + of_servers
@@ -269,11 +253,7 @@ class HybridIndex:
         return places, _with_best_part(gains - cosines[:, places]), float(nearness[0].max())
 
     def learn(self, past: PastRequests) -> HybridIndex:
-        """Return the same index that knows past requests too.
-
-        Raises:
-            RankerError: they can't be embedded.
-        """
+        """Return the same index that knows past requests too; `RankerError` where they can't be embedded."""
         lexical = self.lexical.learn(past)
         if lexical.past is None:
             return replace(self, lexical=lexical, learned=None)

@@ -178,13 +178,10 @@ class LexicalView:
         """Return the ranking that scores come to.
 
         Args:
-            terms: the request's.
             scores: (n_tools,) how well each tool fits.
-            named: the tools that the request names; they stand first.
-            lift: what is added to the scores of those.
+            named: the tools that the request names; they stand first, and their scores rise by `lift`.
             least: the least score that is claimed.
             cut: the least first score that claims anything.
-            limit: the most tools to return.
             eligible: (n_tools,) which may be ranked, or None for all.
             evidence: how well the request is answered, which is then the first score; where None, that of the best.
             parts: what `scores` are the sum of, each (n_tools,); None where nobody wants to know.
@@ -285,12 +282,7 @@ def _view(
     servers: Places,
     places: Places | None = None,
 ) -> LexicalView:
-    """Return the view of the tools at some places, ascending: what reading these alone would give; None for all.
-
-    Args:
-        servers: (n_tools,) the number of each tool's server.
-        places: of the tools in the view.
-    """
+    """Return the view of the tools at some places, ascending: what reading these alone would give; None for all."""
     positions = None
     if places is not None:
         positions = np.full(len(documents), -1, dtype=np.intp)

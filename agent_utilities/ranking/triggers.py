@@ -70,26 +70,17 @@ class TriggerVectors:
 
     @classmethod
     def of(cls, vectors: Vectors, sizes: Sequence[int], examples: Vectors) -> TriggerVectors:
-        """Return them; processor work.
-
-        Args:
-            vectors: (n_triggers, n_dimensions), capability after capability.
-            sizes: how many of them each capability has, 1 or more.
-            examples: (n, n_dimensions) of `examples.EXAMPLES`.
-        """
+        """Return those of triggers, capability after capability, beside the vectors of `EXAMPLES`; processor work."""
         with_unanswerable = np.concatenate([vectors, examples[:N_UNANSWERABLE]])
         return cls(with_unanswerable, np.array(sizes, dtype=np.intp), *request_direction(examples, vectors))
 
     def scores(self, queries: Vectors) -> Scores:
-        """Return how near what is said is to each capability, and how much it calls for any at all.
+        """Return how near what is said is to each capability, and how much it calls for any at all: (n_capabilities,).
 
         Of several sentences the best counts as much as the whole, where that is more.
 
         Args:
             queries: (n_texts, n_dimensions) of the whole first, then of its parts.
-
-        Returns:
-            (n_capabilities,)
         """
         with single_blas_thread():
             cosines = queries @ self.vectors.T
@@ -144,9 +135,7 @@ class TriggerView:
     def by_meaning(self, text: str, queries: Vectors) -> Scored:
         """Return how well a text fits each capability by vectors and words; by words where there are no vectors.
 
-        Args:
-            text: what is said.
-            queries: (n_texts, n_dimensions) of all of it first, then of its parts.
+        `queries` are (n_texts, n_dimensions), of all of it first, then of its parts.
         """
         if self.vectors is None:
             return self.by_words(text)

@@ -25,9 +25,6 @@ class VectorStore:
 
     Every vector carries a checksum of its own; one that is damaged counts as absent. A file that is no store is made
     anew. A store that can't be read or written is left alone from then on, and says so once.
-
-    Args:
-        path: the file; its folder is made.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,7 +39,8 @@ class VectorStore:
             for text in texts:
                 key = (_key(model, role, text),)
                 blob = next(connection.execute("SELECT vector FROM vectors WHERE key = ?", key), (None,))[0]
-                if (content := _verified(blob)) is not None:
+                content = blob[_CHECKSUM_BYTES:] if isinstance(blob, bytes) else b""
+                if content and _checked(content) == blob:
                     vectors[text] = np.frombuffer(content, dtype="<f4")
             return vectors
 
@@ -50,11 +48,7 @@ class VectorStore:
 
     def put(self, model: str, role: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
         """Store vectors, by text."""
-        rows = [
-            (_key(model, role, text), _with_checksum(vector.astype("<f4").tobytes()))
-            for text, vector in vectors.items()
-        ]
-
+        rows = [(_key(model, role, text), _checked(each.astype("<f4").tobytes())) for text, each in vectors.items()]
         self._run(lambda connection: connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows))
 
     def _run(self, action: Callable[[sqlite3.Connection], R]) -> R | None:
@@ -86,13 +80,6 @@ def _key(model: str, role: str, text: str) -> bytes:
     return blake2b(f"{model}\0{role}\0{text}".encode("utf-8", "surrogatepass"), digest_size=20).digest()
 
 
-def _with_checksum(content: bytes) -> bytes:
+def _checked(content: bytes) -> bytes:
+    """Return vectors' bytes behind their checksum."""
     return blake2b(content, digest_size=_CHECKSUM_BYTES).digest() + content
-
-
-def _verified(blob: object) -> bytes | None:
-    """Return what a checksum stands before, or None where they don't agree."""
-    if not isinstance(blob, bytes) or len(blob) <= _CHECKSUM_BYTES:
-        return None
-    content = blob[_CHECKSUM_BYTES:]
-    return content if _with_checksum(content) == blob else None
