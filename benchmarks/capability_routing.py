@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agent_utilities.capabilities.gate import Gate
+from agent_utilities.capabilities.gate import LEAST_CHARACTERS, Gate
 from agent_utilities.capabilities.user_text import intent_text
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder, read_request
 from agent_utilities.ranking.open import open_provider
 from agent_utilities.ranking.triggers import Scored, TriggerIndex, TriggerView
-from agent_utilities.resolution.capability_router import BY_MODEL, BY_WORDS, is_too_short, n_said
+from agent_utilities.resolution.capability_router import BY_MODEL, BY_WORDS, n_said
 
 HERE = Path(__file__).parent
 DATA = HERE.parent.parent / "shared/data/capability-routing/catalog.json"
@@ -149,7 +149,7 @@ def main() -> None:
         for message in messages:
             started = time.perf_counter()
             said = intent_text(message["intent"])
-            scores = () if is_too_short(said) else score(said)
+            scores = () if len(said.strip()) < LEAST_CHARACTERS else score(said)
             took_s.append(time.perf_counter() - started)
             rows.append(Row(message["set"], message["label"], scores, n_said(said)))
         for origin, sets in SETS.items():

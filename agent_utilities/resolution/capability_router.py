@@ -49,10 +49,8 @@ class _Ready:
     """Triggers that are ready.
 
     Args:
-        index: of them.
         embedder: what embeds messages to be held against them; None where words alone are compared.
         cause: why that is, where vectors were asked for.
-        routes: those of what was said last.
     """
 
     index: TriggerIndex
@@ -186,11 +184,6 @@ class CapabilityRouter:
             self._ready = _Ready(by_words, cause="routed by words alone")
 
 
-def is_too_short(intent: str) -> bool:
-    """Return whether too little is said to be routed anywhere."""
-    return len(intent.strip()) < LEAST_CHARACTERS
-
-
 def n_said(intent: str) -> int:
     """Return how many different words of what is said say something by themselves."""
     return sum(map(is_content_word, set(words(intent)) - STOPWORDS))
@@ -198,7 +191,7 @@ def n_said(intent: str) -> int:
 
 def _by_words(index: TriggerIndex, text: str, usable: frozenset[str]) -> Route:
     intent = intent_text(text)
-    if is_too_short(intent):
+    if len(intent.strip()) < LEAST_CHARACTERS:
         return Route(cause=f"fewer than {LEAST_CHARACTERS} characters were said")
     return routed(index.view(usable).by_words(intent), BY_WORDS, n_said(intent), by_words=True)
 
@@ -206,7 +199,7 @@ def _by_words(index: TriggerIndex, text: str, usable: frozenset[str]) -> Route:
 def _by_meaning(index: TriggerIndex, embedder: Embedder, text: str, usable: frozenset[str]) -> Route:
     """Return a route by vectors and words; `RankerError` where the message can't be embedded."""
     intent = intent_text(text)
-    if is_too_short(intent):
+    if len(intent.strip()) < LEAST_CHARACTERS:
         return _by_words(index, intent, usable)
     view = index.view(usable)
     texts = read_request(intent, view.evidence)
