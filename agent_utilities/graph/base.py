@@ -96,11 +96,7 @@ def on_one_line(text: str) -> str:
 def record_of(definition: Mapping[str, Any], upstream: ToolServer | None = None) -> ToolRecord:
     """Return the record of a tool as `tools/list` sends it: the same here as seen from afar.
 
-    Its texts are in NFC, on one line; its digest is over all that the graph keeps of it.
-
-    Args:
-        definition: the tool's JSON; tags are read from `_meta.fastmcp.tags`.
-        upstream: the server behind a gateway that it comes from, or None.
+    Its texts are in NFC, on one line, its tags those of `_meta.fastmcp`; its digest is over all that the graph keeps.
     """
     read_only = (definition.get("annotations") or {}).get("readOnlyHint") is True
     given_tags = ((definition.get("_meta") or {}).get("fastmcp") or {}).get("tags") or []
@@ -182,8 +178,6 @@ class ToolGraph(Reads, Protocol):
     async def write(self, statements: Iterable[Statement]) -> None:
         """Run statements in one transaction: all of them, or none.
 
-        Args:
-            statements: iterated once a try, lazily: each statement is taken when its turn comes, so that a sequence
-                that makes them on the way holds few at a time. Whoever writes may try again, so they can be iterated
-                more than once.
+        They are taken when their turn comes, so that a sequence which makes them on the way holds few at a time, and
+        may be iterated more than once: whoever writes may try again.
         """

@@ -12,7 +12,7 @@ import shutil
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -120,11 +120,7 @@ class EmbeddedGraph:
             await _or_graph_error(asyncio.shield(asyncio.wrap_future(self._opening)))
 
     def _check_space(self) -> None:
-        """The engine ends the whole process when a write fails for want of space, so it is looked for before.
-
-        Raises:
-            OSError: the disk is as good as full.
-        """
+        """The engine ends the whole process when a write fails for want of space: `OSError` is raised before that."""
         if self.path is not None and shutil.disk_usage(self.path.parent).free < _SPARE_BYTES:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
 
@@ -144,14 +140,12 @@ class EmbeddedGraph:
 
     async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """Run a read-only statement and return its rows, by column name."""
-        return await self._run_on(self._reading, lambda: self._read(statement, parameters))
+        loop = asyncio.get_running_loop()
+        return await _or_graph_error(loop.run_in_executor(self._reading, self._read, statement, parameters))
 
     async def write(self, statements: Iterable[Statement]) -> None:
         """Run statements in one transaction; where the disk is full, once more in memory."""
-        await self._run_on(self._writing, lambda: self._write(statements))
-
-    async def _run_on(self, executor: ThreadPoolExecutor, call: Callable[[], _T]) -> _T:
-        return await _or_graph_error(asyncio.get_running_loop().run_in_executor(executor, call))
+        await _or_graph_error(asyncio.get_running_loop().run_in_executor(self._writing, self._write, statements))
 
     def _read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         self._reader.execute("BEGIN TRANSACTION READ ONLY")
@@ -223,10 +217,7 @@ class EmbeddedGraph:
         import ladybug
 
         database = ladybug.Database(
-            where,
-            max_db_size=_MAX_BYTES,
-            buffer_pool_size=_POOL_BYTES,
-            throw_on_wal_replay_failure=False,
+            where, max_db_size=_MAX_BYTES, buffer_pool_size=_POOL_BYTES, throw_on_wal_replay_failure=False
         )
         try:
             writer = ladybug.Connection(database)

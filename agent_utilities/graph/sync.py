@@ -104,12 +104,8 @@ def _put_servers(nodes: _Nodes) -> list[Statement]:
     statements = [(cypher.PUT_SERVER, {"server_name": own.name, "digest": own.digest, "updated_at": now_ms})]
     if upstreams:
         rows = [
-            {
-                "name": node.name,
-                "title": on_one_line(told.title),
-                "description": on_one_line(told.description),
-                "digest": node.digest,
-            }
+            {"name": node.name, "digest": node.digest}
+            | {key: on_one_line(getattr(told, key)) for key in ("title", "description")}
             for node in upstreams
             if (told := nodes[node][0].upstream) is not None
         ]
@@ -182,9 +178,6 @@ async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -
 
     Returns:
         A digest of the edges and of the tools that they go between.
-
-    Raises:
-        GraphError: nothing was changed.
     """
     rows = await graph.read(cypher.HELD, {"server_name": server})
     held = {row["name"]: row["edges_digest"] for row in rows}

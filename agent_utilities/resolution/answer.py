@@ -66,7 +66,6 @@ class Question:
         text: the same normalised, as the graph is asked.
         scope: the tools to choose from; None for all.
         limit: the most to name; None for all.
-        trail: what the caller did before.
         edition: of the server's tools in the graph; empty where they are not there.
         ranker_version: what the ranker answers from; empty while it can't.
     """

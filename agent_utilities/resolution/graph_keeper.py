@@ -38,9 +38,6 @@ class GraphKeeper:
 
     Args:
         graph: the backend; opened and closed here.
-        server: the server's name.
-        introspect: returns its live tools.
-        limits: how long background work may take.
         fallback: what callers are given while the graph does not answer, for the log.
         edges: what calls teach of tools that go together, asked at each fill and refresh; None where nothing does.
         ttl_hours: the age from which the tools are stale.
@@ -172,14 +169,10 @@ class GraphKeeper:
         self.cause = None
 
     async def check_held(self) -> None:
-        """Make sure that the graph holds the tools that it should: another process may have changed them.
-
-        Raises:
-            GraphError: it holds others; they are being refreshed.
-        """
+        """Raise `GraphError`, and refresh the tools, where the graph holds others: another process may write it too."""
         rows = await self._graph.read(cypher.HELD, {"server_name": self._server})
         held = {row["name"]: (row["digest"], bool(row["has_tools"])) for row in rows}
-        nodes = () if self.state is None else self.state.nodes or (self.state,)
+        nodes = () if self.state is None else self.state.each_node
         if held != {node.name: (node.digest, bool(node.n_tools)) for node in nodes}:
             self.tools_changed()
             raise GraphError("being filled", f"it no longer holds the tools of {self._server}")
@@ -187,10 +180,7 @@ class GraphKeeper:
     # -- age ---------------------------------------------------------------------------------------------------------
 
     def edition(self, *, with_edges: bool) -> str:
-        """Return what is different once the tools in the graph are, and the edges between them where asked.
-
-        It is empty before there are any.
-        """
+        """Return what differs once the tools in the graph do, and the edges where asked; empty before there are any."""
         if self.state is None:
             return ""
         return f"{self.state.digest}:{self._n_changes}" + (f":{self._edges_digest}" if with_edges else "")

@@ -55,13 +55,12 @@ def neighbour_shares(
     Law L1: a tool that is not permitted counts nowhere, be it as a neighbour or as one of the near tools, which take
     the places that they would have without it. Names from `near` that no tool bears count no more than those denied.
 
+    At most `MOST_NEIGHBOURS` are told, none of them near; equal shares in the order of names.
+
     Args:
         neighbours: the edges of the near tools, and perhaps of others, in any order.
         near: names of the tools that the caller is at, the one called last first.
         permitted: names of the tools that the caller may use; None for all.
-
-    Returns:
-        At most `MOST_NEIGHBOURS`, none of them near; equal shares in the order of names.
     """
     places = {
         name: place
@@ -85,9 +84,8 @@ async def shares_off_loop(
     matches: Matches, near: Sequence[str], permitted: Container[str] | None
 ) -> tuple[tuple[str, float], ...]:
     """Return `neighbour_shares` of matches; many are counted in a thread, since they would hold the loop (law L7)."""
-    if matches.n_neighbours <= _ON_THE_LOOP:
-        return neighbour_shares(matches.neighbours, near, permitted)
-    return await in_daemon_thread(partial(neighbour_shares, matches.neighbours, near, permitted))
+    count = partial(neighbour_shares, matches.neighbours, near, permitted)
+    return count() if matches.n_neighbours <= _ON_THE_LOOP else await in_daemon_thread(count)
 
 
 def _weight(kind: str, place: int) -> float:

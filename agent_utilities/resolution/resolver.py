@@ -62,11 +62,7 @@ class Rankers:
 
 
 def open_rankers(settings: Settings) -> Rankers:
-    """Return what the settings ask for; no model is loaded yet.
-
-    Raises:
-        SettingsError: no such provider.
-    """
+    """Return what the settings ask for; no model is loaded yet."""
     if settings.embeddings:
         try:
             check_provider(settings.embeddings)
@@ -184,11 +180,7 @@ class Resolver:
     # -- in the background -------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Make sure that the configured graph and ranker can be meant; nothing is opened.
-
-        Raises:
-            InputError: a setting can't be used.
-        """
+        """Raise `InputError` where the configured graph and ranker can't be meant; nothing is opened."""
         self._graph()
         open_rankers(self._settings())
 
