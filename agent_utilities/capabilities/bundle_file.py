@@ -50,11 +50,7 @@ class Notes:
 
 
 def real_path(path: Path, folder: Path) -> Path:
-    """Return where a path leads once its links are followed.
-
-    Raises:
-        ConfigError: it leads nowhere, in a circle, or out of the folder.
-    """
+    """Return where a path leads, links followed; `ConfigError` where that is nowhere, or out of the folder."""
     try:
         real = Path(os.path.realpath(path, strict=True))
         within = os.path.realpath(folder, strict=True)
@@ -68,11 +64,7 @@ def real_path(path: Path, folder: Path) -> Path:
 
 
 def read_within(path: Path, folder: Path) -> str:
-    """Return the text of a file, which a link may not lead to from outside of the bundle's folder.
-
-    Raises:
-        ConfigError: it leads out, can't be read, is no regular file, too long, or no text.
-    """
+    """Return the text of a file, which a link may not lead to from outside of the bundle's folder, as `read_text`."""
     return read_text(real_path(path, folder))
 
 
@@ -158,10 +150,8 @@ def read_table(kind: type[_T], path: Path, folder: Path, notes: Notes) -> _T | N
         return None
     except ValidationError as error:
         for each in error.errors(include_url=False, include_context=False):
-            where = ".".join(map(str, each["loc"]))
-            notes.problem(
-                f"{path}: {where}", f"is {described(each['input'])}", _HINTS.get(each["type"], "write a table")
-            )
+            where, hint = ".".join(map(str, each["loc"])), _HINTS.get(each["type"], "write a table")
+            notes.problem(f"{path}: {where}", f"is {described(each['input'])}", hint)
         return None
     except ValueError as error:  # a number of thousands of digits is none that the parser names
         notes.problem(path, f"is no TOML: {str(error)[:120]}", "mend it there; see https://toml.io")

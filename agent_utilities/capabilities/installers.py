@@ -103,10 +103,7 @@ class Toolchains:
     """Looks for what capabilities require, and installs it where that is allowed.
 
     Installers run one at a time, since package managers lock each other out. Each runs for one who asked: cancelled
-    with them, it is ended with all that it started.
-
-    Args:
-        allow_install: whether the operator allows that installers run; nothing else can.
+    with them, it is ended with all that it started. The operator alone allows it, by `allow_install`.
     """
 
     def __init__(self, *, environ: Mapping[str, str], allow_install: bool, limit_s: float = LIMIT_S) -> None:
@@ -125,8 +122,7 @@ class Toolchains:
     async def satisfy(self, capability: Capability, on_line: OnLine) -> list[str]:
         """Install what is missing of what a capability requires, where that is allowed.
 
-        Returns:
-            A line for each requirement that is not there: what is missing, and who can do what about it.
+        Return a line for each requirement that is not there: what is missing, and who can do what about it.
         """
         lines = []
         for requirement, why in await self._look(capability.require, capability.tap):

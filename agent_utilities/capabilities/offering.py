@@ -20,13 +20,10 @@ class Offer:
     """What the operator offers, and where it comes from.
 
     Args:
-        capabilities: every capability of the folders.
-        servers: what each brings along.
         fixed: those that are on for everybody.
         most: the most that one caller may have on besides.
         routes: whether words switch capabilities on.
         folders: each a tap or the folder of its bundles, later over earlier; none where all stays as it is.
-        environ: the environment, for variables.
         folder: the gateway's working folder, where servers run.
         providers: by capability, the provider that the user chose.
         allow_install: whether what is missing is installed when a capability is switched on.
@@ -52,11 +49,7 @@ class Offer:
         return self.having(self.read_folders(), own)
 
     def read_folders(self) -> Capabilities:
-        """Return what the folders have now; of what there was, a half-finished edit takes nothing away.
-
-        Raises:
-            InputError: as `read`.
-        """
+        """Return what the folders have now; of what there was, a half-finished edit takes nothing away."""
         capabilities = edited(self.capabilities, read_capabilities(self.folders, providers=self.providers))
         for name in self.fixed:
             if name not in capabilities.by_name:

@@ -96,9 +96,8 @@ class _Placing:
             if server is None or not server.enabled:
                 is_built_in = server is None and ref in capability.built_in
                 what = "is built into another host" if is_built_in else "is neither the bundle's nor the gateway's own"
-                lacking.append(
-                    f"{_source(capability)}: roles.mcp.server_refs: the server {ref!r} {what}, and is left out"
-                )
+                where = f"{_source(capability)}: roles.mcp.server_refs"
+                lacking.append(f"{where}: the server {ref!r} {what}, and is left out")
             elif globs := capability.patterns_for(ref):
                 own[server.name] = globs
         return own, lacking
@@ -170,8 +169,6 @@ def usable_capabilities(
     """Return the names of the capabilities that a caller may learn of and enable.
 
     Args:
-        capabilities: all there are.
-        servers: what each brings along.
         bounds: the caller's; that nothing of a capability is active yet is no reason to keep it from anybody.
         profile: the profile that holds for them, folded; None for none.
         seen: by server, its tools as the catalog has them, of servers whose tools are known; others are judged by the
