@@ -35,10 +35,8 @@ class BackoffRule:
 
     def wait_s(self, n_failures: int, dice: Callable[[], float]) -> float:
         """Return the seconds until the next try."""
-        if n_failures >= self.n_until_open:
-            wait = self.probe_s
-        else:
-            wait = min(self.limit_s, self.first_s * self.factor ** min(n_failures - 1, 64))
+        growing = min(self.limit_s, self.first_s * self.factor ** min(n_failures - 1, 64))
+        wait = self.probe_s if n_failures >= self.n_until_open else growing
         return wait * (1 + self.spread * (2 * dice() - 1))
 
 
@@ -86,17 +84,12 @@ class Policy:
 
 @dataclass
 class Counts:
-    """What an upstream has done since the gateway started, as metrics tell it.
-
-    Args:
-        n_failures: tries and connections that failed.
-        n_failed_calls: calls that ended in an error of the upstream's connection.
-    """
+    """What an upstream has done since the gateway started, as metrics tell it."""
 
     n_starts: int = 0
-    n_failures: int = 0
+    n_failures: int = 0  # of tries and connections
     n_calls: int = 0
-    n_failed_calls: int = 0
+    n_failed_calls: int = 0  # in an error of the upstream's connection
     calls_s: float = 0.0
 
 
@@ -115,11 +108,7 @@ class Health:
         """When a connection last came up, failed or ended, in seconds since 1970."""
 
     def failed(self, trouble: UpstreamError, up_s: float) -> None:
-        """Take note of a try or a connection that failed.
-
-        Args:
-            up_s: seconds that the connection had been up; 0 where it never was.
-        """
+        """Take note of a try or a connection that failed, after so many seconds up; 0 where it never was."""
         self.counts.n_failures += 1
         self.since_s = time.time()
         rule, now_s = self._policy.backoff, asyncio.get_running_loop().time()

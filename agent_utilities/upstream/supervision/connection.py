@@ -73,11 +73,7 @@ class Connection:
         return getattr(self._session.result().transport, "pid", None) if self.is_up else None
 
     async def session(self) -> UpstreamSession:
-        """Return what calls are sent on, once it is up.
-
-        Raises:
-            UpstreamError: it could not be made.
-        """
+        """Return what calls are sent on, once it is up; `UpstreamError` where it could not be made."""
         return await asyncio.shield(self._session)
 
     @contextmanager

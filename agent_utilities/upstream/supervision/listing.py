@@ -39,17 +39,12 @@ Component = mcp_types.Tool | mcp_types.Prompt | mcp_types.Resource | mcp_types.R
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of component: what a person calls it, and how it is listed.
-
-    Args:
-        field: the field of a list's result that has the items.
-        key: what tells a component from others.
-    """
+    """A kind of component: what a person calls it, and how it is listed."""
 
     name: str
     method: str
-    field: str
-    key: str
+    field: str  # of a list's result, that has the items
+    key: str  # what tells a component from others
     model: type[Component]
 
 
@@ -62,10 +57,9 @@ TEMPLATE = Kind(
 
 
 def _parsed(kind: Kind, raw: Mapping[str, Any], version: str) -> tuple[list[tuple[str, Component, int]], list[str]]:
-    """Return the components of a page, and a line for each item that is none. It may take long: use a thread.
+    """Return the key, the component and its bytes as JSON of each on a page, and a line for each item that is none.
 
-    Returns:
-        The key, the component and its bytes as JSON, of each; and the lines.
+    It may take long: use a thread.
     """
     items: list[tuple[str, Component, int]] = []
     problems: list[str] = []
@@ -203,7 +197,6 @@ class Listing:
     Args:
         snapshot: what it listed the last time; None where it was never reached.
         save: keeps a snapshot; called in a thread.
-        on_change: called where what it lists has changed.
     """
 
     def __init__(

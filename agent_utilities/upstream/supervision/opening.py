@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.processes.stdio import StdioUpstream
     from agent_utilities.upstream.supervision.backoff import Policy
 
-N_LINES = 5
-"""Lines of stderr that an error quotes."""
-MAX_CHARS = 2_000
+N_LINES, MAX_CHARS = 5, 2_000
+"""Lines of stderr that an error quotes, and characters of what else it says."""
 
 
 def root_error(error: BaseException) -> BaseException:
@@ -51,7 +50,6 @@ class Shared:
     """What all upstreams of a gateway share.
 
     Args:
-        places: for those that are started unasked.
         before_import: called on the event loop before a thread imports what a start needs.
         auth_of: returns what an upstream over HTTP is shown of us; see the one of `login.py`, which it is by default.
         may_list: tells whether an upstream may be listed already, before anybody has called it.

@@ -48,6 +48,7 @@ class Upstream:
     def __init__(self, opener: Opener, listing: Listing) -> None:
         self.opener, self._listing, self._policy = opener, listing, opener.policy
         """What reaches it, and has its config and what it writes to stderr."""
+        self.learn = listing.learn
         self.was_tried = listing.was_tried
         """Set once it has listed what it has since it runs, or failed to."""
         self.counts = Counts()
@@ -131,9 +132,8 @@ class Upstream:
             raise self.opener.error("off", f"it is disabled in {self.config.source}")
         counts, started_s = self.counts, asyncio.get_running_loop().time()
         counts.n_calls += 1
-        call = Call(
-            relay, forwarded(self.config.forward_headers, headers), self.config.timeout_s, self.config.limits.call_s
-        )
+        crossing = forwarded(self.config.forward_headers, headers)
+        call = Call(relay, crossing, self.config.timeout_s, self.config.limits.call_s)
         try:
             await self._is_settled.wait()
             key, offered = await self._served_on(relay)
@@ -141,12 +141,11 @@ class Upstream:
                 return await self._sent(self._connection(key, offered), call, send)
             except _NotSentError:
                 return await self._sent(self._connection(key, offered, is_retry=True), call, send)
-        except _NotSentError:
+        except (_NotSentError, UpstreamError) as error:
             counts.n_failed_calls += 1
+            if isinstance(error, UpstreamError):
+                raise
             raise self.opener.died("", in_call=False) from None
-        except UpstreamError:
-            counts.n_failed_calls += 1
-            raise
         finally:
             counts.calls_s += asyncio.get_running_loop().time() - started_s
 
@@ -244,10 +243,6 @@ class Upstream:
                 self._renewing.cancel()
             self.was_tried.clear()
             self._renewing = self._start(self._keep_renewed())
-
-    def learn(self, snapshot: Snapshot) -> None:
-        """List what another process saw of it, where it was never reached here."""
-        self._listing.learn(snapshot)
 
     async def renewed(self) -> None:
         """Have the snapshot taken anew, and return once it is, or can't be now: `state` tells which."""

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -47,7 +47,6 @@ class Upstreams:
 
     Args:
         logs: the folder where what upstreams write to stderr is kept; None for memory alone.
-        store: keeps what they list.
         before_import, auth_of, may_list: see `Shared`.
     """
 
@@ -114,11 +113,7 @@ class Upstreams:
         """
         async with self._reloading:
             present = {one.config.name: one.config for one in self}
-            new = [
-                wanted
-                for wanted in config.upstreams
-                if wanted.name not in present or not _is_same_connection(present[wanted.name], wanted)
-            ]
+            new = [each for each in config.upstreams if not _is_same_connection(present.get(each.name), each)]
             known = await in_daemon_thread(lambda: {one.name: self._store.load(one) for one in new})
             before, self._upstreams = self._upstreams, {}
             changed = dict.fromkeys(known)
@@ -156,8 +151,8 @@ class Upstreams:
         return Upstream(opener, Listing(opener, snapshot, save=self._store.save, on_change=changed))
 
 
-def _is_same_connection(one: UpstreamConfig, other: UpstreamConfig) -> bool:
-    return one.model_copy(update={field: getattr(other, field) for field in _BEHIND}) == other
+def _is_same_connection(one: UpstreamConfig | None, other: UpstreamConfig) -> bool:
+    return one is not None and one.model_copy(update={field: getattr(other, field) for field in _BEHIND}) == other
 
 
 async def reach(
@@ -165,15 +160,10 @@ async def reach(
     wanted: Callable[[Upstream], bool] = lambda upstream: upstream.config.enabled,
     reach_one: Callable[[Upstream], Awaitable[None]] = Upstream.renewed,
 ) -> None:
-    """Take a snapshot of upstreams anew, side by side, and end what was started for it.
-
-    Args:
-        upstreams: all of them; they must not be supervised yet.
-    """
+    """Take a snapshot of upstreams that are not supervised yet, side by side, and end what was started for it."""
     async with asyncio.TaskGroup() as group:
         started = asyncio.Event()
         supervising = group.create_task(upstreams.run(started))
         await started.wait()
-        chosen: Iterable[Upstream] = filter(wanted, upstreams)
-        await asyncio.gather(*map(reach_one, chosen))
+        await asyncio.gather(*map(reach_one, filter(wanted, upstreams)))
         supervising.cancel()
