@@ -137,14 +137,9 @@ class UpstreamConfig(BaseModel):
     def digest(self) -> str:
         """A hash that changes with what the upstream is: 32 hex digits. No value of a variable or header is in it."""
         told = {
-            "name": self.name,
-            "transport": self.transport,
-            "command": self.command,
+            **{key: getattr(self, key) for key in ("name", "transport", "command", "cwd")},
+            **{"env": sorted(self.env), "headers": sorted(self.headers), "url": self.url.get_secret_value()},
             "args": [arg.get_secret_value() for arg in self.args],
-            "cwd": self.cwd,
-            "url": self.url.get_secret_value(),
-            "env": sorted(self.env),
-            "headers": sorted(self.headers),
         }
         return blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
 

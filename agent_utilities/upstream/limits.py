@@ -51,13 +51,10 @@ class Limits:
         return max(2**19, self.message_bytes // 32)
 
     def check_values(self, message: bytes | bytearray) -> None:
-        """Refuse a message of so many values that reading it would hold up everybody.
+        """Refuse a message of so many values that reading it would hold up everybody, by a `TooMuchError`.
 
         What reads JSON keeps the interpreter to itself until it is done, so that no thread helps. Counting costs a
         tenth of a second at 16 MiB, and nothing below 256 KiB.
-
-        Raises:
-            TooMuchError: it has more values than the limit.
         """
         if len(message) <= self.n_values or _n_values(message) <= self.n_values:
             return
@@ -78,12 +75,9 @@ def _n_values(data: bytes | bytearray) -> int:
 
 
 def check_parts(message: Mapping[str, Any]) -> None:
-    """Refuse a message of so many parts that to judge each by its type would hold up everybody.
+    """Refuse a message of more than `N_PARTS` parts, by a `TooMuchError`: to judge each would hold up everybody.
 
     What is not judged is free: structured content and `_meta`.
-
-    Raises:
-        TooMuchError: it has more parts than `N_PARTS`.
     """
     found: list[Any] = [value for key, value in message.items() if key not in ("structuredContent", "_meta")]
     n_parts = 0
@@ -120,13 +114,11 @@ class IncomingMessage:
         n_more = n_bytes - self._n_bytes
         self._unfinished.n_bytes += n_more
         self._n_bytes = n_bytes
-        if n_more <= 0:
-            return
         for n, limit, what in (
             (n_bytes, self.limits.message_bytes, "a message"),
             (self._unfinished.n_bytes, self.limits.upstream_bytes, "unfinished messages"),
         ):
-            if n > limit:
+            if n_more > 0 and n > limit:
                 raise TooMuchError(f"{what} of over {limit / MIB:,.4g} MiB, {_HINT}")
 
 

@@ -41,9 +41,6 @@ class Namespace:
 
         One that would be longer than 64 characters, or have others than `A-Z a-z 0-9 _ -`, is given by its readable
         beginning and a hash of the original.
-
-        Raises:
-            KeyError: the upstream is not configured.
         """
         prefix = self.prefixes[upstream]
         plain = f"{prefix}_{name}"

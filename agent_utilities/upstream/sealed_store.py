@@ -92,11 +92,7 @@ class SealedStore:
         return None
 
     def save(self, entry: BaseModel, *name: str) -> None:
-        """Keep an entry in place of the one before, whole or not at all.
-
-        Raises:
-            OSError: it can't be written.
-        """
+        """Keep an entry in place of the one before, whole or not at all; `OSError` where it can't be written."""
         told, nonce = _as_bytes(name), os.urandom(_NONCE_BYTES)
         content = entry.model_dump_json(by_alias=True, exclude_unset=True).encode()
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -57,10 +57,7 @@ def without_secrets(snapshot: Snapshot, secrets: Sequence[str]) -> Snapshot:
     """Return a snapshot that none of the secrets stands in; the same one where none does.
 
     In what is read (descriptions, instructions, schemas) a secret is hidden. A component whose name or address holds
-    one can't be renamed, so it is left out, and `problems` says so.
-
-    Args:
-        secrets: what `secrets_of` returns for its upstream's config, longest first.
+    one can't be renamed, so it is left out, and `problems` says so. Secrets are as `secrets_of` gives them.
     """
     if not secrets:
         return snapshot
@@ -90,7 +87,8 @@ def _secrets_in(value: str, *, is_named: bool) -> Iterator[str]:
         return
     pieces = [piece for piece in _SEPARATORS.split(value) if piece]
     parts = [piece for piece in pieces if not _is_plain(piece)]
-    parts += [piece for name, piece in pairwise(pieces) if _is_told_by(name, piece)]
+    for name, piece in pairwise(pieces):  # secret by the one before it, as in `Authorization: Bearer abcdefgh`
+        parts += [piece] * (_is_named(name) and len(piece) >= _SHORTEST_WORD and not _is_named(piece))
     if is_named and len(pieces) == 1 and len(value) >= _SHORTEST_WORD:
         parts.append(pieces[0])
     yield from (part for part in parts if len(part) >= _SHORTEST)
@@ -127,11 +125,6 @@ def _secrets_of_path(path: str) -> Iterator[str]:
 def _is_named(name: str) -> bool:
     """Return whether what is given under a name is secret by that name."""
     return _NAMED.search(name) is not None
-
-
-def _is_told_by(name: str, piece: str) -> bool:
-    """Return whether a piece is secret by the one before it, as in `Authorization: Bearer abcdefgh`."""
-    return _is_named(name) and len(piece) >= _SHORTEST_WORD and not _is_named(piece)
 
 
 def _is_plain(piece: str) -> bool:

@@ -81,10 +81,7 @@ class SnapshotStore:
     What is saved has no secret of a config in it: whoever takes a snapshot leaves them out (`secrets.py`).
     An upstream whose file can't be read counts as never reached, with a warning; its next listing replaces the file.
     Where nothing can be written (a full disk, a folder of somebody else's) snapshots stay in memory: `problem` and one
-    warning say so.
-
-    Args:
-        folder: where they are kept, in a folder `1` of its own (0700, files 0600).
+    warning say so. They are kept in a folder `1` of their own (0700, files 0600).
     """
 
     def __init__(self, folder: Path) -> None:

@@ -78,11 +78,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text, in whatever form of Unicode.
-
-    Raises:
-        ConfigError: as `read_bytes`, or it is no text.
-    """
+    """Return a file's text, in whatever form of Unicode; `ConfigError` as of `read_bytes`, or where it is no text."""
     return _decoded(read_bytes(path), path)
 
 
@@ -111,11 +107,7 @@ def parsed(content: bytes, path: Path) -> dict[str, Any]:
 
 
 def refuse(what: str, path: Path, hint: str) -> NoReturn:
-    """Refuse a file.
-
-    Raises:
-        ConfigError: always.
-    """
+    """Refuse a file, always by a `ConfigError`."""
     raise ConfigError(what, shown(str(path), 1000), "config file", hint)
 
 

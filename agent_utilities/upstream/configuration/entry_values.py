@@ -37,11 +37,6 @@ def fold(key: str) -> str:
     return key.replace("_", "").replace("-", "").casefold()
 
 
-def as_written(value: Any, reading: Reading) -> Any:
-    """Take a value to the letter."""
-    return value
-
-
 def _a(kind: type[_T], value: Any) -> _T:
     if not isinstance(value, kind):
         raise Unusable()

@@ -29,8 +29,7 @@ def reading_of(
 ) -> Reading:
     """Return what the values of a file are read with, by its name and place, and by what it says of inputs.
 
-    Args:
-        folder: the working folder, which `${workspaceFolder}` is in a user's own file.
+    `folder` is the working folder, which `${workspaceFolder}` is in a user's own file.
     """
     absolute, home = Path(os.path.abspath(path)), user_home(environ)
     in_folder = f"{absolute.parent.name}/{absolute.name}"
@@ -127,13 +126,7 @@ def find_config(folder: Path, home: Path, environ: Mapping[str, str]) -> Found |
     """Return the file to take: the folder's, else the user's own of the gateway, else the first host's with servers.
 
     A folder's file, and the user's own, is taken as soon as it is there, so that what is wrong with it is told. A
-    host's file is there for much else, and is taken only where it has servers.
-
-    Args:
-        environ: the environment, which may say where the user's settings are.
-
-    Returns:
-        None where there is none.
+    host's file is there for much else, and is taken only where it has servers; None where there is none.
     """
     of_hosts = user_files(home, environ).values()
     there = [

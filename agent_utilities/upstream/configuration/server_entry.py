@@ -32,7 +32,7 @@ class Key:
 
     field: str
     spellings: tuple[str, ...]
-    read: Read = values.as_written
+    read: Read = lambda value, _: value
     is_secret: bool = False
 
 

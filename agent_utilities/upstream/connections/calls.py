@@ -72,13 +72,10 @@ def forwarded(names: Sequence[str], headers: Mapping[str, str] | None) -> dict[s
 
 @dataclass(eq=False, slots=True)
 class Call:
-    """One call of an upstream, from its start to its answer.
-
-    Args:
-        relay: the caller's side; None where nobody can be asked or told.
-    """
+    """One call of an upstream, from its start to its answer."""
 
     relay: Relay | None
+    """The caller's side; None where nobody can be asked or told."""
     headers: Mapping[str, str]
     timeout_s: float
     limit_s: float
@@ -121,10 +118,8 @@ class Call:
     async def hand_on(self, what: Callable[[], Awaitable[None]]) -> None:
         """Tell the caller something of the call, in its order, which shows that the upstream works on it.
 
-        An upstream may tell more than its caller reads: neither its other calls nor our memory may suffer from that.
-
-        Args:
-            what: tells it; not called where there is too much to tell.
+        An upstream may tell more than its caller reads: neither its other calls nor our memory may suffer from that, so
+        of too much some is not told.
         """
         self.move_on()
         self._untold.append(what)
@@ -139,13 +134,9 @@ class Call:
 
     @asynccontextmanager
     async def under_way(self, calls: CallsUnderWay) -> AsyncIterator[None]:
-        """Make it the present call, and end it once it has shown no progress for too long, or takes too long in all.
+        """Make it the present call, one of its connection's, and end it by `GivenUpError` once it takes too long.
 
-        Args:
-            calls: of the connection that it is made on; it is among them meanwhile.
-
-        Raises:
-            GivenUpError: it had to be ended.
+        That is without a sign of progress, or in all.
         """
         token = _present.set(self)
         calls.all.add(self)
@@ -168,9 +159,8 @@ class Call:
             _present.reset(token)
 
 
-def present_call() -> Call | None:
-    """Return the call that runs in this context, None outside of any."""
-    return _present.get()
+present_call = _present.get
+"""Returns the call that runs in this context, None outside of any."""
 
 
 class CallsUnderWay:
@@ -183,10 +173,7 @@ class CallsUnderWay:
         """Return the call, and its caller, that a question or message of the upstream belongs to.
 
         Over streamable HTTP it comes on the response to that very call. Over stdio and SSE it bears no mark: it is the
-        caller's whose calls alone are under way.
-
-        Returns:
-            None where it could be of several sessions' calls, or of none.
+        caller's whose calls alone are under way; None where it could be of several sessions' calls, or of none.
         """
         present = present_call()
         if present is not None and present in self.all:

@@ -118,11 +118,7 @@ class UpstreamSession(ClientSession):
         self._sending.probe_s = None
 
     async def list_page(self, method: str, field: str, cursor: str | None) -> Mapping[str, Any]:
-        """Return a page of a listing as it came, its items unjudged.
-
-        Args:
-            field: of the result, that has the items.
-            cursor: of the page; None for the first.
+        """Return a page of a listing as it came, the items in its `field` unjudged; the first where `cursor` is None.
 
         Raises:
             MCPError: it was answered with an error.

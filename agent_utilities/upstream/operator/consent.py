@@ -126,10 +126,7 @@ def agree(found: Found, config: GatewayConfig, state_folder: Path) -> None:
     """Remember that the user has agreed to a file as it was read; other content, or another place, is asked for anew.
 
     Each agreement is a file of its own that only the user can read, swapped in whole: processes that agree at once
-    don't meet.
-
-    Raises:
-        ConfigError: it can't be written.
+    don't meet. `ConfigError` where it can't be written.
     """
     record, told = _record(found, config, state_folder)
     text = json.dumps({**told, "agreed_at_s": int(time.time())}, indent=2) + "\n"

@@ -25,14 +25,8 @@ _A_STEP = 50
 def denied_by(config: UpstreamConfig, tool: str) -> str | None:
     """Return where an upstream's configuration denies a tool, such as `.mcp.json: mcpServers.git.disabledTools`.
 
-    Names are compared folded and may be globs, as everywhere. A tool that is denied by one key is denied, whatever
-    another allows.
-
-    Args:
-        tool: the tool's name, as the upstream calls it.
-
-    Returns:
-        The file and the key; None where nothing denies it.
+    Names, as the upstream calls its tools, are compared folded and may be globs, as everywhere. A tool that is denied
+    by one key is denied, whatever another allows; None where nothing denies it.
     """
     name = fold(tool)
     if _names(name, config.deny):
@@ -54,14 +48,10 @@ def _origin(config: UpstreamConfig, field: str, usual: str) -> str:
 
 @dataclass(frozen=True)
 class OperatorRules:
-    """What the operator denies of upstreams: by their configuration, and by a lock on what they have accepted.
-
-    Args:
-        lock: what they have accepted; None where nothing is locked.
-        lock_file: the lock's file, as it is told.
-    """
+    """What the operator denies of upstreams: by their configuration, and by a lock on what they have accepted."""
 
     lock: Lock | None = None
+    """What they have accepted; None where nothing is locked."""
     lock_file: Path = Path("lock.json")
 
     def denials(self, config: UpstreamConfig, snapshot: Snapshot) -> Steps[Mapping[Key, str]]:

@@ -28,8 +28,7 @@ LATE_S = 0.02
 def find(marker: str, session: int = 0) -> list[Process]:
     """Return the living processes that bear a marker or are in a session, and all that descend from one of them.
 
-    Args:
-        session: the id of a session whose leader has not been reaped, so that its id is nobody else's; or 0.
+    The session's leader has not been reaped, so that its id is nobody else's; 0 is none.
     """
     import psutil
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Self
 
-from agent_utilities.runtime.waiting import in_daemon_thread, is_set, start_in_daemon_thread
+from agent_utilities.runtime.waiting import beside, in_daemon_thread, is_set, start_in_daemon_thread
 from agent_utilities.upstream.processes import marked_processes
 from agent_utilities.upstream.processes.marked_processes import MARKER, TERM_S, end, find
 
@@ -76,11 +76,9 @@ class UpstreamProcess:
         guard: ProcessGuard,
         on_stderr: Callable[[bytes], None],
     ) -> Self:
-        """Start a program, in a session of its own.
+        """Start a program, in a session of its own, which `guard` ends where we can't.
 
-        Args:
-            guard: ends it where we can't.
-            on_stderr: takes what it writes to its stderr as it comes, at a pace that holds up no one.
+        `on_stderr` takes what it writes to its stderr as it comes, at a pace that holds up no one.
 
         Raises:
             OSError: it can't be run.
@@ -184,12 +182,9 @@ class UpstreamProcess:
         """Close its stdin, give it a moment, end its whole tree, reap it, and take its last words."""
         self._close_stdin()
         # What is blocked in a write can't see that its stdin is closed.
-        discarding = asyncio.create_task(self._discard())
-        try:
+        async with beside(self._discard()):
             await is_set(self.exited, within_s=STDIN_CLOSED_S)
             await in_daemon_thread(self._end_tree)
-        finally:
-            discarding.cancel()
         await self.take_last_words()
 
     async def _discard(self) -> None:
@@ -223,11 +218,7 @@ class UpstreamProcess:
 
 
 def exit_text(status: int | None) -> str:
-    """Return how a process exited, for a person.
-
-    Args:
-        status: its exit status; the negative number of the signal that ended it; None where it is not known.
-    """
+    """Return for a person how a process exited, by its status, negative for a signal; None where it is not known."""
     if status is None:
         return "exited"
     if status >= 0:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -47,14 +48,7 @@ class CommandError(AgentUtilitiesError, LookupError):
 
 
 def find_program(command: str, *, path: str, folder: Path, home: Path) -> Path:
-    """Return the program that a command names.
-
-    Args:
-        path: folders, as in `PATH`.
-
-    Raises:
-        CommandError: there is none, or it can't be run.
-    """
+    """Return the program that a command names; `CommandError` where there is none, or it can't be run."""
     if not folder.is_dir():
         what = "is no folder" if folder.exists() else "does not exist"
         raise CommandError(f"its folder {str(folder)!r} {what}: set 'cwd' to one that exists")
@@ -80,8 +74,7 @@ def search_folders(path: str, home: Path) -> list[Path]:
 def child_path(path: str, program: Path, home: Path, *, is_configured: bool) -> str:
     """Return the `PATH` that a program is given: it starts others by their names, as `npx` starts `node`.
 
-    Args:
-        is_configured: whether the operator chose the value, so that the usual places are not added.
+    To a value that the operator chose the usual places are not added.
     """
     more = [program.parent] if is_configured else [program.parent, *search_folders("", home)]
     return os.pathsep.join(dict.fromkeys((*filter(None, path.split(os.pathsep)), *map(str, more))))
@@ -134,10 +127,8 @@ def _not_found(command: str, folder: Path, folders: list[Path]) -> str:
 def _nearest(name: str, folders: Iterable[Path]) -> str | None:
     names: set[str] = set()
     for folder in folders:
-        try:
+        with suppress(OSError):
             names.update(os.listdir(folder))
-        except OSError:
-            continue
     return nearest(name, names)
 
 

@@ -88,8 +88,7 @@ class StdioUpstream(ObjectReceiveStream[SessionMessage]):
     async def streams(self) -> AsyncIterator[tuple[ObjectReceiveStream[SessionMessage], MessageWriter]]:
         """Start the process, give what it says and what it is told, and end the process tree when left.
 
-        Raises:
-            UpstreamError: the command can't be run, with where it was looked for.
+        An `UpstreamError` tells where a command that can't be run was looked for.
         """
         process = self._process = await self._start()
         self._lines = Lines(process.stdout, IncomingMessage(self.limits, self._unfinished), self._turns)
@@ -138,11 +137,7 @@ class StdioUpstream(ObjectReceiveStream[SessionMessage]):
         return program, env, folder
 
     async def receive(self) -> SessionMessage:
-        """Return the next message.
-
-        Raises:
-            anyio.EndOfStream: the process has exited, or closed a pipe.
-        """
+        """Return the next message; `anyio.EndOfStream` where the process has exited, or closed a pipe."""
         if self._messages:  # of a batch, which may be long
             await self._turns.after(0)
         while not self._messages:
