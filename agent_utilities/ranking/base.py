@@ -56,6 +56,10 @@ class Ranking:
         return f"nothing fits: {best} {self.cut:.2f}"
 
 
+Parts = dict[str, Scores]
+"""What scores are the sum of, each (n_tools,), by what it comes from."""
+
+
 class Index(Protocol):
     """A catalog made ready to be searched; immutable, so that threads and requests share it."""
 
@@ -65,12 +69,7 @@ class Index(Protocol):
         ...
 
     def rank(
-        self,
-        query: str,
-        *,
-        permitted: Sequence[int] | None = None,
-        limit: int = 25,
-        parts: dict[str, Scores] | None = None,
+        self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25, parts: Parts | None = None
     ) -> Ranking:
         """Return the tools that answer a request: the same for the same inputs, in every process.
 

@@ -17,7 +17,8 @@ from agent_utilities.ranking.embedding import TextRole
 KEY_VARIABLE = "MCP_EMBEDDINGS_API_KEY"
 _N_AT_A_TIME = 64
 _N_CHARACTERS = 8_000
-_LONGEST_REST_S = 600.0
+_REST_S, _LONGEST_REST_S = 30.0, 600.0
+"""How long it is left alone after a failure, and where it says so itself (`Retry-After`) at most."""
 
 
 class Endpoint:
@@ -25,12 +26,9 @@ class Endpoint:
 
     Args:
         url: the API's base, such as `http://127.0.0.1:11434/v1`.
-        model: the model's name there.
         api_key: sent as bearer token; by default that of `MCP_EMBEDDINGS_API_KEY`, if set.
         request_timeout_s: the longest that a request waits for its vectors.
         indexing_timeout_s: the same for a batch of what is indexed in the background, be it documents or queries.
-        rest_s: how long it is left alone after a failure, where it doesn't say so itself (`Retry-After`).
-        clock: seconds that never go back.
     """
 
     claim_distance: float = 0.0
@@ -43,7 +41,6 @@ class Endpoint:
         api_key: str | None = None,
         request_timeout_s: float = 1.0,
         indexing_timeout_s: float = 30.0,
-        rest_s: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = f"{url.rstrip('/')}#{model}"
@@ -52,7 +49,6 @@ class Endpoint:
         key = api_key or os.environ.get(KEY_VARIABLE, "")
         self._client = httpx2.Client(headers={"authorization": f"Bearer {key}"} if key else {}, trust_env=False)
         self._request_timeout_s, self._indexing_timeout_s = request_timeout_s, indexing_timeout_s
-        self._rest_s = rest_s
         self._clock = clock
         self._rests_until: tuple[float, str] = float("-inf"), ""
         """Until when it is left alone, on its clock, and why. One value, since several threads ask."""
@@ -116,7 +112,7 @@ class Endpoint:
     def _failed(self, what: str, rest_s: float | None = None) -> RankerError:
         """Leave the endpoint alone for a while, and return the error that says why."""
         cause = f"the endpoint {self.name!r} {what}"
-        self._rests_until = self._clock() + (self._rest_s if rest_s is None else rest_s), cause
+        self._rests_until = self._clock() + (_REST_S if rest_s is None else rest_s), cause
         return RankerError(cause)
 
 

@@ -10,7 +10,7 @@ from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.answerability import Answerability
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np
-from agent_utilities.ranking.base import BY_WORDS, Ranking, least_claimed, raise_best, views_of
+from agent_utilities.ranking.base import BY_WORDS, Parts, Ranking, least_claimed, raise_best, views_of
 from agent_utilities.ranking.embedding import Embedder, Provider, document_vectors, read_request
 from agent_utilities.ranking.examples import UNANSWERABLE
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker, LexicalView
@@ -130,12 +130,7 @@ class HybridIndex:
     cause: str = ""
 
     def rank(
-        self,
-        query: str,
-        *,
-        permitted: Sequence[int] | None = None,
-        limit: int = 25,
-        parts: dict[str, Scores] | None = None,
+        self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25, parts: Parts | None = None
     ) -> Ranking:
         """Return the tools nearest to a request; by words alone, with the cause, where it can't be embedded."""
         lexical = self.lexical.view(permitted)
@@ -158,7 +153,7 @@ class HybridIndex:
         texts: Sequence[str],
         vectors: Vectors,
         limit: int,
-        parts: dict[str, Scores] | None = None,
+        parts: Parts | None = None,
     ) -> Ranking:
         """Return the tools nearest to a request. See `Index.rank`.
 
@@ -206,7 +201,7 @@ class HybridIndex:
         texts: Sequence[str],
         cosines: Vectors,
         word_scores: Sequence[Scores],
-        parts: dict[str, Scores] | None,
+        parts: Parts | None,
     ) -> Scores:
         """Return how well each tool fits: the whole request, the best part of it, and the tool's server.
 

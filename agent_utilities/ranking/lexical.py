@@ -12,6 +12,7 @@ from agent_utilities.ranking.answerability import N_NEIGHBOURS, OWN_QUANTILE
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
 from agent_utilities.ranking.base import (
     N_DECIMALS,
+    Parts,
     Ranking,
     best_places,
     count_claimed,
@@ -122,9 +123,7 @@ class LexicalView:
                 evidence[position] = nth / float(np.linalg.norm(postings.idf[rows]))
         return evidence
 
-    def rank(
-        self, query: str, limit: int, past: PastRequests | None = None, parts: dict[str, Scores] | None = None
-    ) -> Ranking:
+    def rank(self, query: str, limit: int, past: PastRequests | None = None, parts: Parts | None = None) -> Ranking:
         """Return the tools that share words with a request, or with requests that they answered. See `Index.rank`.
 
         The words that no tool has count against what the others find, twice: a request of many of them is about
@@ -308,12 +307,7 @@ class LexicalIndex:
     past: PastRequests | None = None
 
     def rank(
-        self,
-        query: str,
-        *,
-        permitted: Sequence[int] | None = None,
-        limit: int = 25,
-        parts: dict[str, Scores] | None = None,
+        self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25, parts: Parts | None = None
     ) -> Ranking:
         """Return the tools that share words with a request, or with requests that they answered."""
         ranking = self.view(permitted).rank(query, limit, self.past, parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from agent_utilities.catalog.document import ToolDocument, split_identifier
 from agent_utilities.ranking.arrays import NDArray, np
@@ -22,12 +22,12 @@ _N_CHARACTERS = 8_000
 _WORD = re.compile(r"[a-z]+")
 
 
-def _forms(verb: str) -> Iterable[str]:
-    """Return a verb as `lists`, too: so descriptions begin."""
-    return verb, f"{verb}s", f"{verb}es", f"{verb[:-1]}ies" if verb.endswith("y") else verb
-
-
-_KIND_OF_FORM = {form: kind for verb, kind in _KIND_OF.items() for form in _forms(verb)}
+_KIND_OF_FORM = {
+    form: kind
+    for verb, kind in _KIND_OF.items()
+    for form in (verb, f"{verb}s", f"{verb}es", f"{verb[:-1]}ies" if verb.endswith("y") else verb)
+}
+"""A verb as `lists`, too: so descriptions begin."""
 
 
 def kinds_of_request(text: str) -> int:

@@ -7,7 +7,7 @@ it is put tells them apart.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -84,7 +84,7 @@ class TriggerWords:
 
     def talk(self, text: str) -> float:
         """Return how much a text shares with the most alike message of general talk; 0 for nothing."""
-        counts = _pair_counts(text[:_N_CHARACTERS])
+        counts = _counts(text[:_N_CHARACTERS], in_pairs=True)
         rarities = {term: n * self.talk_idf.get(term, 1.0) for term, n in counts.items()}
         total = sum(rarities.values())
         return float(_talk().scores(rarities).max()) / total**TALK_COVERAGE_POWER if total > 0 else 0.0
@@ -121,16 +121,19 @@ def _background() -> Mapping[str, float]:
     return {term: BACKGROUND_WEIGHT * n for term, n in n_having.items()}
 
 
-def _counts(text: str) -> dict[str, float]:
-    """Return how often a text has each stem, and each content word as it stands."""
-    counts: dict[str, float] = {}
+def _counts(text: str, *, in_pairs: bool = False) -> dict[str, float]:
+    """Return how often a text has each stem, and each content word as it stands; or else each two stems together."""
+    counts: dict[str, float] = defaultdict(float)
+    stems = []
     for word in words(text):
         is_content = is_content_word(word)
-        stemmed = stem(word)
-        counts[stemmed] = counts.get(stemmed, 0.0) + (1 if is_content else STOPWORD_WEIGHT)
-        if is_content:
-            counts[word] = counts.get(word, 0.0) + SURFACE_WEIGHT
-    return counts
+        stems.append(stem(word))
+        counts[stems[-1]] += 1 if is_content else STOPWORD_WEIGHT
+        if is_content and not in_pairs:
+            counts[word] += SURFACE_WEIGHT
+    for pair in map(" ".join, pairwise(stems)) if in_pairs else ():
+        counts[pair] += PAIR_WEIGHT
+    return dict(counts)
 
 
 def _weights(name: str, texts: Sequence[str]) -> dict[str, float]:
@@ -151,7 +154,7 @@ def _idf(n: float, n_having: float) -> float:
 def _talk_idf(triggers: Iterable[str]) -> dict[str, float]:
     """Return how rare each term is in what calls for something, 0 to 1: how that is put tells nothing of talk."""
     texts = (*triggers, *REQUESTS)
-    n_having = Counter(term for text in texts for term in _pair_counts(text))
+    n_having = Counter(term for text in texts for term in _counts(text, in_pairs=True))
     most = _idf(len(texts), 0)
     return {term: _idf(len(texts), n) / most for term, n in n_having.items()}
 
@@ -159,18 +162,4 @@ def _talk_idf(triggers: Iterable[str]) -> dict[str, float]:
 @cache
 def _talk() -> TermWeights:
     """Return the messages that have each term: all are worth the same."""
-    return TermWeights.of_owners([dict.fromkeys(_pair_counts(text), 1.0) for text in _ALL_TALK])
-
-
-def _pair_counts(text: str) -> dict[str, float]:
-    """Return how often a text has each stem, and each two beside each other."""
-    counts: dict[str, float] = {}
-    stems = []
-    for word in words(text):
-        stemmed = stem(word)
-        stems.append(stemmed)
-        counts[stemmed] = counts.get(stemmed, 0.0) + (1 if is_content_word(word) else STOPWORD_WEIGHT)
-    for first, second in pairwise(stems):
-        pair = f"{first} {second}"
-        counts[pair] = counts.get(pair, 0.0) + PAIR_WEIGHT
-    return counts
+    return TermWeights.of_owners([dict.fromkeys(_counts(text, in_pairs=True), 1.0) for text in _ALL_TALK])
