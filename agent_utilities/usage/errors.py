@@ -43,13 +43,7 @@ _BY_SYSTEM: dict[int | None, Cause] = {
 
 
 class UsageError(AgentUtilitiesError, OSError):
-    """A usage log that can't be written or read.
-
-    Args:
-        cause: for callers and tests.
-        path: the log.
-        detail: what SQLite or the system said, where it adds something.
-    """
+    """A usage log that can't be written or read; `detail` is what SQLite or the system said, if it adds something."""
 
     def __init__(self, cause: Cause, path: Path, detail: object = "") -> None:
         self.cause: Cause = cause

@@ -31,7 +31,6 @@ class Forget:
     """What to delete: what all of these mean, and everything where they mean nothing.
 
     Args:
-        server: of this one alone.
         tool: of this tool alone; searches name none, and stay.
         before_ms: what is older, in UTC epoch milliseconds; of the day on which it falls lists stay.
         words: only the requests; calls and searches stay without them.
@@ -79,9 +78,8 @@ def forget(path: Path, what: Forget) -> Forgotten:
         with connection:
             n_rows = []
             for table, where in _MEANT.items():
-                change = (
-                    f"UPDATE {table} SET request = ''" if what.words and table != "lists" else f"DELETE FROM {table}"
-                )
+                is_kept = what.words and table != "lists"
+                change = f"UPDATE {table} SET request = ''" if is_kept else f"DELETE FROM {table}"
                 n_rows.append(connection.execute(f"{change} WHERE {where}", asdict(what)).rowcount)
         n_calls, n_searches, n_lists = n_rows
         return Forgotten(n_calls, n_searches, n_lists, is_clean=_wipe(connection))

@@ -54,16 +54,12 @@ _WORD = re.compile(r"\w+")
 def read_learned(path: Path, server: str, subject: str, now_ms: int) -> Learned:
     """Return what the calls of a server that succeeded teach, those of one subject or of everybody.
 
-    It takes up to a second, and belongs in a thread.
+    It takes up to a second, and belongs in a thread. Where there is no log, or an empty one, nothing was learned; where
+    it can't be read (`UsageError`), what was learned before is still the best there is.
 
     Args:
-        path: the log; where there is none, or an empty one, nothing was learned.
-        server: whose calls.
-        subject: who made them, as the salted hash that the log has; everybody where blank.
+        subject: who made the calls, as the salted hash that the log has; everybody where blank.
         now_ms: the time from which calls are dated back, in UTC epoch milliseconds.
-
-    Raises:
-        UsageError: the file can't be read. What was learned before is then still the best there is.
     """
     with snapshot(path) as connection:
         if connection is None:

@@ -53,14 +53,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search by `tool_search`, or a query of a list.
-
-    Args:
-        at_ms: when, in UTC epoch milliseconds.
-        server: the server or gateway that was asked.
-        n_found: how many tools it found.
-        session, subject, request: as for `Call`.
-    """
+    """A search by `tool_search`, or a query of a list: what it bears of a `Call`, and how many tools it found."""
 
     at_ms: int
     server: str
@@ -72,13 +65,9 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """How often a tool was listed in a while.
+    """How often a tool was listed in a while, which ended at `at_ms`; named as in a `Call`.
 
     Args:
-        at_ms: the end of that while, in UTC epoch milliseconds.
-        server: the server or gateway that listed it.
-        tool: the name that callers see.
-        upstream: as for `Call`.
         n_lists: how many lists it stood in.
         n_tokens: what its definition takes in a prompt.
     """
@@ -153,15 +142,12 @@ N_NEAR = 8
 
 @dataclass(frozen=True, slots=True)
 class UsageSource:
-    """Where it is known from what was called.
-
-    Args:
-        read: returns what the log teaches in a scope; it may take long, and fail.
-        is_shared: whether everybody's calls teach everybody; else each subject's teach them alone.
-    """
+    """Where it is known from what was called."""
 
     read: Callable[[str], Learned]
+    """Returns what the log teaches in a scope; it may take long, and fail."""
     is_shared: bool = True
+    """Whether everybody's calls teach everybody; else each subject's teach them alone."""
 
 
 def usage_file(server: str, given: str = "") -> Path:

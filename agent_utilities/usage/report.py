@@ -19,10 +19,8 @@ class CallRow:
     """The calls of a tool, or of all tools of a server.
 
     Args:
-        server: the server or gateway that was called.
         upstream: the server behind a gateway; empty for a server's own.
         tool: the tool; empty for all of the server, or of the upstream.
-        n_calls, n_errors: how many there were, and how many of them failed.
         p50_ms, p95_ms: milliseconds that half of them, and 95 of 100, took at most.
     """
 
@@ -37,13 +35,7 @@ class CallRow:
 
 @dataclass(frozen=True, slots=True)
 class UncalledTool:
-    """A tool that was listed and never called.
-
-    Args:
-        server, upstream, tool: as for `CallRow`.
-        n_lists: how many lists it stood in.
-        n_tokens: what all these cost in prompts.
-    """
+    """A tool that was listed and never called; how many lists it stood in, and what all these cost in prompts."""
 
     server: str
     upstream: str
@@ -54,12 +46,7 @@ class UncalledTool:
 
 @dataclass(frozen=True, slots=True)
 class EmptySearch:
-    """A search that found nothing.
-
-    Args:
-        server: the server or gateway that was asked.
-        request: its words; empty where they are not kept.
-    """
+    """A search that found nothing, by its words, and how often."""
 
     server: str
     request: str
@@ -72,8 +59,7 @@ class UsageReport:
 
     Args:
         calls_by_day: the day, counted from the epoch in UTC, and how many calls it saw; days without one left out.
-        servers: all calls of each server and upstream, by their number.
-        tools: the calls of each tool, by their number.
+        servers: all calls of each server and upstream, by their number; `tools` likewise.
         uncalled: what was listed and never called, the dearest first.
         n_listed_tokens: what all lists cost in prompts.
         n_searches, n_empty_searches: how many there were, and how many of them found nothing.
