@@ -25,11 +25,7 @@ _HINT = "give names, such as git_log,git_diff, or the value of active as a resul
 
 
 def read_active(text: str, source: str) -> Active:
-    """Return the active set in a value.
-
-    Raises:
-        SelectionError: it is malformed, or names too many tools.
-    """
+    """Return the active set in a value; `SelectionError` where it is malformed, or names too many tools."""
     listed, *parts = text.split(";")
     given = _names(listed, source)
     loaded = tuple(name for name, is_attached in given.items() if not is_attached)
@@ -47,11 +43,7 @@ def read_active(text: str, source: str) -> Active:
 
 
 def check_active_count(n_names: int, source: str) -> None:
-    """Refuse more names than one channel may make active.
-
-    Raises:
-        SelectionError: there are more.
-    """
+    """Refuse more names than one channel may make active; `SelectionError` where there are more."""
     if n_names > MAX_ACTIVE_NAMES:
         raise SelectionError("too many active tools", f"{n_names} names", source, f"give at most {MAX_ACTIVE_NAMES}")
 

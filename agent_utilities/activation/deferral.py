@@ -24,13 +24,7 @@ class Threshold:
     @property
     def spelled(self) -> str:
         """The value as channels spell it."""
-        match self.over:
-            case None:
-                return "off"
-            case 0:
-                return "on"
-            case over:
-                return "auto" if over == AUTO_OVER else f"auto:{over}"
+        return {None: "off", 0: "on", AUTO_OVER: "auto"}.get(self.over, f"auto:{self.over}")
 
 
 OFF = Threshold()
@@ -91,7 +85,6 @@ class Active:
         names: all of them, in the order they came: a list grows at its end, for prompt caches.
         loaded: those that search, load or a call activated, least recently used first; the others, which turns
             attached, are never evicted.
-        n_turns: how many turns there were.
         words: digest of the last turn's words, see `digest_of_words`; empty before the first.
     """
 

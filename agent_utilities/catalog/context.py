@@ -128,14 +128,9 @@ def context_report(
             where tools are deferred the entry tools too.
         instructions: what the caller is told of the server; empty for nothing.
         server: the server's own name, which the instructions are counted under.
-        max_active: the most tools that search, load and calls keep active; 0 for any number.
-        n_evicted: how many loaded tools have gone out for others so far.
+        max_active, n_evicted: as of the report.
         undeferred_instructions: what the caller would be told if nothing were deferred; the same where None.
-        count: counts tokens.
         tokenizer: what `count` is, in words.
-
-    Raises:
-        ValueError: a section is none of `SECTIONS`.
     """
     costs: dict[tuple[str, str], list[int]] = {}
     for section, of_server, definition in definitions:

@@ -109,7 +109,6 @@ def document(
     Of each text the first 20,000 characters are read.
 
     Args:
-        definition: name, title, description, inputSchema, annotations and `_meta`.
         server: the server it comes from, or its name where no more is known of it.
         tags: its tags, where they are not in `_meta`.
         own_name: what that server calls it; by default what `definition` does.
@@ -124,9 +123,7 @@ def document(
         name=name,
         title="" if _repeats_name(title, own_name or name) else title,
         description=_text(definition.get("description")),
-        parameters=tuple(
-            (_text(name), _text(_mapping(schema).get("description"))) for name, schema in properties.items()
-        ),
+        parameters=tuple((_text(key), _text(_mapping(each).get("description"))) for key, each in properties.items()),
         tags=tuple(sorted({*_texts(host.get("tags")), *tags})),
         server=origin.name,
         hints=_texts(meta.get("anthropic/searchHint")),

@@ -108,7 +108,6 @@ class FoundTool:
     """A tool that a search found.
 
     Args:
-        definition: as `tools/list` sends it.
         is_full: whether it comes with its definition, or by name and first sentence only.
         score: what the ranker gives it; None where it was asked for by name.
         words: the words of the query that stand in its text.
@@ -142,7 +141,6 @@ class SearchResult:
     """What came of a search.
 
     Args:
-        query: what was asked for.
         tools: the tools that come with their definitions, best first.
         more: further ones, of which only the name and the first sentence is told.
         activated: names that the search made visible.
@@ -226,16 +224,11 @@ def search_result(
     the caller may not use.
 
     Args:
-        query: what was asked for.
         ranked: the tools found, best first; without scores where they were asked for by name.
         definitions: of every tool that may be given, by name, as `tools/list` sends them; others are left out.
         names: those that were searched: the nearest of them are told where nothing is found.
         max_results: how many come, all of them in full; None for 10, of which the best come in full.
         unknown: names asked for that are not there.
-        cause: why the ranking is less than it could be; empty where it isn't.
-
-    Raises:
-        InputError: `max_results` is less than 1 or more than 25.
     """
     best = {tool.name: tool for tool in reversed(ranked) if tool.name in definitions}
     found = [name for name in dict.fromkeys(tool.name for tool in ranked) if name in best][: n_results(max_results)]

@@ -36,14 +36,10 @@ _INVISIBLE = re.compile(r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe
 
 @dataclass(frozen=True, slots=True)
 class DeferredTool:
-    """What is read of a deferred tool to tell of it.
-
-    Args:
-        server: its upstream's name at a gateway; empty for a server's own tool.
-        tags: its tags; its upstream's name may be among them.
-    """
+    """What is read of a deferred tool to tell of it."""
 
     server: str
+    """Its upstream's name at a gateway; empty for a server's own tool."""
     tags: tuple[str, ...] = ()
 
 
@@ -102,13 +98,10 @@ def label(name: str) -> str:
     ('sequential-thinking', 'Ignore-all-previous…')
     """
     read = name[:_MAX_READ]
-    letters = "".join(character if character in "-_." or _is_letter(character) else " " for character in read)
+    # A letter, a digit, or a mark on a letter such as Hindi writes vowels with.
+    seen = [unicodedata.category(each)[0] in "LNM" and not _INVISIBLE.match(each) for each in read]
+    letters = "".join(each if each in "-_." or is_seen else " " for each, is_seen in zip(read, seen, strict=True))
     text = "-".join(letters.split()).strip("-._")
     words = [word for word in _JOINTS.split(text) if word]
     shown = text if len(words) <= _MAX_LABEL_WORDS else "-".join(words[:_MAX_LABEL_WORDS])
     return text if shown == text and len(text) <= _MAX_LABEL else f"{shown[:_MAX_LABEL]}{_CUT}"
-
-
-def _is_letter(character: str) -> bool:
-    """Whether a character is a letter, a digit, or a mark on a letter such as Hindi writes vowels with."""
-    return unicodedata.category(character)[0] in "LNM" and not _INVISIBLE.match(character)

@@ -22,11 +22,8 @@ def legal_names(names: Iterable[str], taken: Container[str] = ()) -> dict[str, s
     """Return, by the name of each tool, one of at most 64 letters, digits, `_` and `-`, no two of them alike.
 
     A name that is legal stays as it is; any other one ends in digits of a hash of the whole of it, so that what a
-    model calls a tool never depends on which other tools there are, nor changes when one comes.
-
-    Args:
-        names: of all the tools.
-        taken: names that none of them may have, though it be its own.
+    model calls a tool never depends on which other tools there are, nor changes when one comes. None of them may have
+    a name that is `taken`, though it be its own.
     """
     names = tuple(names)
     legal = {name: name for name in names if _LEGAL.fullmatch(name) and name not in taken}
@@ -45,11 +42,7 @@ def legal_names(names: Iterable[str], taken: Container[str] = ()) -> dict[str, s
 def formatted(
     definitions: Iterable[Mapping[str, Any]], legal: Mapping[str, str], host_tools: Container[str], wanted: Format
 ) -> list[dict[str, Any]]:
-    """Return tools as a provider takes them; as `mcp` under their own names, but for those that the host has.
-
-    Raises:
-        InputError: no such format.
-    """
+    """Return tools as a provider takes them; as `mcp` under their own names, but for those that the host has."""
 
     def for_models(definition: Mapping[str, Any], schema_key: str) -> dict[str, Any]:
         return {
@@ -98,7 +91,6 @@ class Turned:
     Args:
         added: names of the tools that it made visible, in order.
         evicted: names of loaded tools that went out for them.
-        n_turns: how many turns there were so far.
         frozen: whether further messages add nothing: only search, load and calls do.
         cause: why it made nothing visible, and why the ranking was less than it could be, in the words of a list's
             `_meta`; empty where neither is so.

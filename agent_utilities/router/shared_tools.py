@@ -20,11 +20,7 @@ logger = logging.getLogger("agent_utilities.router")
 
 
 def open_better(ranker: str | Ranker) -> Ranker | None:
-    """Return what ranks by more than words; None where words are all that is asked for. No model is loaded yet.
-
-    Raises:
-        InputError: it is none of these.
-    """
+    """Return what ranks by more than words; None where words are all that is asked for. No model is loaded yet."""
     if not isinstance(ranker, str):
         if not hasattr(ranker, "index"):
             hint = "give lexical, hybrid, embedding, a provider of embeddings, or what has a method index"
@@ -40,12 +36,7 @@ class SharedTools:
 
     Args:
         tools_or_client: tool definitions, or what has `list_tools` and `call_tool`, such as a `fastmcp.Client`.
-        preferences: pins, and when tools are deferred.
-        host_tools: the names of the host's own tools.
         ranker: what ranks by more than words, or None.
-
-    Raises:
-        InputError: it is neither, or one of the definitions is no tool.
     """
 
     def __init__(
@@ -69,11 +60,7 @@ class SharedTools:
 
     @property
     def listed(self) -> RoutedTools:
-        """The tools as they were last listed.
-
-        Raises:
-            InputError: they have not been listed yet.
-        """
+        """The tools as they were last listed; `InputError` where they have not been listed yet."""
         if self._listed is None:
             hint = "enter the router with async with, or await router.refresh() before"
             raise InputError("not listed yet", self.client, "ToolRouter: client", hint)

@@ -276,7 +276,6 @@ class ToolRouter:
 
         Args:
             name: of the tool; one that the router does not know is called as it is.
-            arguments: for the tool.
             options: for the client's `call_tool`, such as `timeout` or `progress_handler`.
 
         Raises:

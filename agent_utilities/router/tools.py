@@ -45,11 +45,7 @@ class RoutedTools:
 
     Args:
         server: the server that they come from; empty where it is not known.
-        preferences: pins, and when tools are deferred.
         host_tools: the names of the host's own tools.
-
-    Raises:
-        InputError: one of them is no tool.
     """
 
     def __init__(
@@ -88,11 +84,7 @@ class RoutedTools:
         return tuple(map(document, self.definitions.values(), self.servers))
 
     def of_server(self, server: str) -> tuple[int, ...]:
-        """Return the places of the tools of a server, or of those that bear a tag of that name.
-
-        Raises:
-            InputError: no tool is of such a server, or has such a tag.
-        """
+        """Return the places of the tools of a server, or of those with a tag of that name; `InputError` for none."""
         if fold(server) == fold(self.server):
             return tuple(range(len(self.names)))
         found = names_of_server(server, zip(self.entries, self.servers, strict=True))
@@ -188,11 +180,7 @@ def _prefix(tool: Entry) -> str:
 
 
 def preferences_given(*, pins: Collection[str] | str, **given: Active | str | int | None) -> Preferences:
-    """Return the preferences in a router's arguments: its pins, when tools are deferred, and the set to start with.
-
-    Raises:
-        SettingsError: one of them can't be meant.
-    """
+    """Return the preferences in a router's arguments: its pins, when tools are deferred, and the set to start with."""
     texts = {"pin": pins if isinstance(pins, str) else ",".join(pins), **given}
     settings: list[tuple[Slot, Setting]] = []
     for key, text in texts.items():
