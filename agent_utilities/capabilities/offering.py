@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_utilities.capabilities.model import MAX_ACTIVE, Capabilities
 from agent_utilities.capabilities.servers import CapabilityServers, servers_of
-from agent_utilities.capabilities.tap import edited, folder_named, read_capabilities
+from agent_utilities.capabilities.tap import edited, read_capabilities
 from agent_utilities.errors import SettingsError
 from agent_utilities.selection.model import nearest
 from agent_utilities.upstream.config import UpstreamConfig
@@ -63,13 +62,3 @@ class Offer:
         """Return an offer of other capabilities, beside the servers of a gateway's own configuration."""
         servers = servers_of(capabilities, own, self.environ, self.folder)
         return replace(self, capabilities=capabilities, servers=servers)
-
-
-def folders_in(text: str) -> list[Path]:
-    """Return the folders that a setting names, with the system's separator of paths between them."""
-    return [folder_named(part.strip()) for part in text.split(os.pathsep) if part.strip()]
-
-
-def names_in(text: str) -> tuple[str, ...]:
-    """Return the capabilities that a setting names, with commas between them."""
-    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

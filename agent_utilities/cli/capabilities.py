@@ -24,22 +24,18 @@ app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Look after the bundles of servers that a gateway offers."
 )
 
-Folders = Annotated[list[str] | None, typer.Argument(metavar="DIRS", show_default=False)]
-Providers = Annotated[list[str] | None, typer.Option("--provider", metavar="NAME=PROVIDER")]
+_FOLDERS = """Folders of capabilities, later over earlier; `starter` for those of the package. Your own where none
+is named."""
+_CONFIG = "A gateway's config file, such as .mcp.json, whose servers bundles may refer to."
+_PROVIDER = "Take another provider; may be repeated."
+Folders = Annotated[list[str] | None, typer.Argument(metavar="DIRS", show_default=False, help=_FOLDERS)]
+Providers = Annotated[list[str] | None, typer.Option("--provider", metavar="NAME=PROVIDER", help=_PROVIDER)]
+Config = Annotated[Path | None, typer.Option(help=_CONFIG)]
 
 
 @app.command()
-def check(
-    folders: Folders = None, provider: Providers = None, config: Path | None = None, as_json: AsJson = False
-) -> int:
-    """Say of each bundle what it brings and lacks, and what is wrong; 1 where one is left out.
-
-    Args:
-        folders: Folders of capabilities, later over earlier; `starter` for those of the package. Your own where none
-            is named.
-        provider: Take another provider; may be repeated.
-        config: A gateway's config file, such as .mcp.json, whose servers bundles may refer to.
-    """
+def check(folders: Folders = None, provider: Providers = None, config: Config = None, as_json: AsJson = False) -> int:
+    """Say of each bundle what it brings and lacks, and what is wrong; 1 where one is left out."""
     report = _read(folders, provider, config)
     if as_json:
         print(json.dumps(report))
@@ -54,16 +50,9 @@ def check(
 
 @app.command("list")
 def list_bundles(
-    folders: Folders = None, provider: Providers = None, config: Path | None = None, as_json: AsJson = False
+    folders: Folders = None, provider: Providers = None, config: Config = None, as_json: AsJson = False
 ) -> None:
-    """Show the bundles in a table.
-
-    Args:
-        folders: Folders of capabilities, later over earlier; `starter` for those of the package. Your own where none
-            is named.
-        provider: Take another provider; may be repeated.
-        config: A gateway's config file, such as .mcp.json, whose servers bundles may refer to.
-    """
+    """Show the bundles in a table."""
     report = _read(folders, provider, config)
     if as_json:
         print(json.dumps(report))

@@ -108,14 +108,16 @@ def skills_provider(folders: Sequence[Path]) -> SkillsDirectoryProvider:
 
 def offer_of(options: GatewayOptions) -> Offer | None:
     """Return where capabilities come from: the option's folders or the setting's, and the user's own over them."""
-    from agent_utilities.capabilities.offering import Offer, folders_in, names_in
+    from agent_utilities.capabilities.offering import Offer
     from agent_utilities.capabilities.tap import folder_named
 
     settings = settings_of(os.environ)
-    named = list(map(folder_named, options.capabilities or ())) or folders_in(settings.capability_folders)
+    in_settings = filter(None, map(str.strip, settings.capability_folders.split(os.pathsep)))
+    named = list(map(folder_named, options.capabilities or in_settings))
     own = user_folder() / "capabilities"
     folders = [*named, *([own] if own.is_dir() else [])]
-    fixed = tuple(dict.fromkeys(options.capability or names_in(settings.boot_capabilities)))
+    at_boot = filter(None, map(str.strip, settings.boot_capabilities.split(",")))
+    fixed = tuple(dict.fromkeys(options.capability or at_boot))
     if not folders:
         if fixed:
             raise InputError("no capabilities", fixed[0], "option --capability", "name a folder: --capabilities DIR")
