@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import mcp_types
 from fastmcp.prompts.base import InputRequiredPromptResult, Message, PromptResult
@@ -41,24 +41,11 @@ if TYPE_CHECKING:
 
 # -- what upstreams answer, as FastMCP passes it through its middleware and we hand it on: as it was given -------------
 
-_R = TypeVar("_R", bound=mcp_types.Result)
-
-_OF_CONNECTION = frozenset(
-    {
-        mcp_types.SERVER_INFO_META_KEY,
-        mcp_types.PROTOCOL_VERSION_META_KEY,
-        mcp_types.CLIENT_INFO_META_KEY,
-        mcp_types.CLIENT_CAPABILITIES_META_KEY,
-    }
-)
+_OF_CONNECTION = {
+    *(mcp_types.SERVER_INFO_META_KEY, mcp_types.PROTOCOL_VERSION_META_KEY),
+    *(mcp_types.CLIENT_INFO_META_KEY, mcp_types.CLIENT_CAPABILITIES_META_KEY),
+}
 """Keys of a result's `_meta` that tell of the connection that it came on."""
-
-
-def relayed_failure(error: UpstreamError) -> RelayedError:
-    """Return the error of a request that its upstream's failure left unanswered."""
-    data = {"upstream": error.upstream, "cause": error.cause, "retryInS": error.retry_in_s}
-    told = {key: value for key, value in data.items() if value is not None}
-    return RelayedError(mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=str(error), data=told))
 
 
 class RelayedToolResult(ToolResult):
@@ -120,15 +107,6 @@ class RelayedResourceResult(ResourceResult):
         return self.raw.model_copy(update={"cache_scope": "private"})
 
 
-def without_connection(raw: _R) -> _R:
-    """Return a result without what tells of the connection that it came on."""
-    if raw.meta is None or _OF_CONNECTION.isdisjoint(raw.meta):
-        return raw
-    return raw.model_copy(
-        update={"meta": {key: value for key, value in raw.meta.items() if key not in _OF_CONNECTION} or None}
-    )
-
-
 # -- how they are asked ------------------------------------------------------------------------------------------------
 
 _THEIRS, _OURS = "u", "w"
@@ -141,7 +119,6 @@ class Kind:
 
     Args:
         request: of the protocol; its params have `input_responses`, `request_state` and `_meta` besides.
-        result: what it is answered with.
         relayed: makes of that what FastMCP passes through its middleware.
         asked: makes that of what its caller is asked first.
     """
@@ -171,20 +148,13 @@ COMPLETE = Kind(mcp_types.CompleteRequest, mcp_types.CompleteResult, attrgetter(
 
 @dataclass(frozen=True)
 class Caller:
-    """Calls one upstream for the caller of the present request.
-
-    Args:
-        upstream: what is called.
-        config: how it is configured.
-        namespace: gives its components their names.
-        operators_tags: the tags that are the operator's to give, folded.
-        waiting: keeps calls whose callers are asked in results.
-    """
+    """Calls one upstream for the caller of the present request."""
 
     upstream: Upstream
     config: UpstreamConfig
     namespace: Namespace
     operators_tags: frozenset[str]
+    """The tags that are the operator's to give, folded."""
     waiting: WaitingCalls
 
     @property
@@ -223,7 +193,10 @@ class Caller:
         try:
             return await self._request(kind, **params)
         except UpstreamError as error:
-            raise relayed_failure(error) from None
+            data = {"upstream": error.upstream, "cause": error.cause, "retryInS": error.retry_in_s}
+            told = {key: value for key, value in data.items() if value is not None}
+            failed = mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=str(error), data=told)
+            raise RelayedError(failed) from None
 
     async def complete(
         self,
@@ -267,7 +240,10 @@ class Caller:
             await relay.flush()
         if isinstance(result, mcp_types.InputRequiredResult):
             return kind.asked(result)
-        return kind.relayed(without_connection(result))
+        if result.meta is not None and not _OF_CONNECTION.isdisjoint(result.meta):
+            meta = {key: value for key, value in result.meta.items() if key not in _OF_CONNECTION}
+            result = result.model_copy(update={"meta": meta or None})
+        return kind.relayed(result)
 
     async def _for_modern_caller(
         self, context: Context, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]

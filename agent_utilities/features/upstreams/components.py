@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, TypeVar
 
 import mcp_types
 from fastmcp.prompts.base import Prompt, PromptArgument, PromptResult
@@ -22,6 +22,7 @@ from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import ToolOverride
 from agent_utilities.upstream.names import original_uri
 
+_M = TypeVar("_M", bound=BaseModel)
 _OF_FASTMCP = "fastmcp"
 _MIME_TYPE = "text/plain"
 _LONGEST_URI = 8_192
@@ -59,13 +60,10 @@ class OfUpstream(BaseModel):
         tool = listed.name if isinstance(listed, mcp_types.Tool) else None
         override = config.overrides.get(tool) if tool is not None else None
         given = {config.name, *config.tags, *(override.tags if override is not None else ())}
-        common = {
+        common = {key: getattr(listed, key) for key in ("title", "description", "icons")} | {
             "caller": caller,
             "listed": listed,
             "denied_by": denied_by,
-            "title": listed.title,
-            "description": listed.description,
-            "icons": listed.icons,
             "meta": kept or None,
             "tags": given.union(tag for tag in tags if fold(tag) not in caller.operators_tags),
             "version": version if isinstance(version, str) and "@" not in version else None,
@@ -78,13 +76,14 @@ class OfUpstream(BaseModel):
         """Return the fields that components of the kind have by themselves."""
         raise NotImplementedError
 
-    def _as_listed(self, **changed: Any) -> Any:
+    def _as_listed(self, kind: type[_M], **changed: Any) -> _M:
         """Return it as its upstream lists it, but for its tags, and what a transform or the operator may change."""
         component: Any = self
         meta = {key: value for key, value in (component.meta or {}).items() if key != _OF_FASTMCP}
         theirs = {**_fastmcp_meta(self.listed.meta), "tags": sorted(component.tags)}
         common = {key: getattr(component, key) for key in ("title", "description", "icons")}
-        return self.listed.model_copy(update={**common, "meta": {**meta, _OF_FASTMCP: theirs}, **changed})
+        listed: _M = self.listed.model_copy(update={**common, "meta": {**meta, _OF_FASTMCP: theirs}, **changed})
+        return listed
 
 
 class UpstreamTool(OfUpstream, ForeignTool):
@@ -95,24 +94,18 @@ class UpstreamTool(OfUpstream, ForeignTool):
         override = caller.config.overrides.get(listed.name, ToolOverride())
         told = {"title": override.title} if override.title else {}
         told |= {} if override.description is None else {"description": override.description}
-        return {
-            **told,
-            "name": name,
-            "parameters": listed.input_schema,
-            "output_schema": listed.output_schema,
-            "annotations": listed.annotations,
-            "execution": listed.execution,
-        }
+        same = {key: getattr(listed, key) for key in ("output_schema", "annotations", "execution")}
+        return {**told, "name": name, "parameters": listed.input_schema, **same}
 
     def to_mcp_tool(self, **overrides: Any) -> mcp_types.Tool:
         """Return the tool as its upstream lists it, but for its name, its tags and what the operator says of it."""
-        tool: mcp_types.Tool = self._as_listed(
+        return self._as_listed(
+            mcp_types.Tool,
             name=overrides.get("name", self.name),
             input_schema=self.parameters,
             output_schema=self.output_schema,
             annotations=self.annotations,
         )
-        return tool
 
     @property
     def origin(self) -> ToolOrigin:
@@ -137,8 +130,7 @@ class UpstreamPrompt(OfUpstream, Prompt):
 
     def to_mcp_prompt(self, **overrides: Any) -> mcp_types.Prompt:
         """Return the prompt as its upstream lists it, but for its name and tags."""
-        prompt: mcp_types.Prompt = self._as_listed(name=overrides.get("name", self.name))
-        return prompt
+        return self._as_listed(mcp_types.Prompt, name=overrides.get("name", self.name))
 
     async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
         """Get the upstream's prompt."""
@@ -164,8 +156,7 @@ class UpstreamResource(OfUpstream, Resource):
 
     def to_mcp_resource(self, **overrides: Any) -> mcp_types.Resource:
         """Return the resource as its upstream lists it, but for its tags, and its URI where another has it."""
-        resource: mcp_types.Resource = self._as_listed(uri=str(overrides.get("uri", self.uri)))
-        return resource
+        return self._as_listed(mcp_types.Resource, uri=str(overrides.get("uri", self.uri)))
 
     async def read(self) -> ResourceResult:
         """Read the upstream's resource."""
@@ -190,8 +181,7 @@ class UpstreamTemplate(OfUpstream, ResourceTemplate):
     def to_mcp_template(self, **overrides: Any) -> mcp_types.ResourceTemplate:
         """Return the template as its upstream lists it, but for its tags, and its URI where another has it."""
         uri_template = overrides.get("uri_template", self.uri_template)
-        template: mcp_types.ResourceTemplate = self._as_listed(uri_template=uri_template)
-        return template
+        return self._as_listed(mcp_types.ResourceTemplate, uri_template=uri_template)
 
     def matches(self, uri: str) -> dict[str, Any] | None:
         """Return the values in a URI that the template makes, or None for another; in time linear in its length."""

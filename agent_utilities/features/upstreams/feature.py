@@ -56,7 +56,6 @@ class Upstreams(Feature):
     """Puts upstreams behind a server: every channel, bound, query and route holds on the union of theirs.
 
     Args:
-        config: the upstreams' configuration.
         files: the files that it is read from again when they change; None where it stays as it is.
         started_s: the `time.monotonic()` of the start, from which on callers wait; when it is first served where None.
     """

@@ -86,21 +86,14 @@ class Union:
 
 
 def union_of(
-    upstreams: Sequence[Upstream],
-    before: Union,
-    denials: Denials,
-    waiting: WaitingCalls,
-    own: Own,
+    upstreams: Sequence[Upstream], before: Union, denials: Denials, waiting: WaitingCalls, own: Own
 ) -> Steps[Union]:
     """Return what upstreams list now, in their order; those that are disabled count only for the others' names.
 
     What is listed as before is the component of before. So a list of a thousand tools of which one has changed is read
     in a moment, and one that is listed anew without any change is told to nobody.
 
-    Args:
-        denials: tells what the operator denies.
-        waiting: keeps calls whose callers are asked in results.
-        own: each of these in the place of the one of its name.
+    Each of `own` is in the place of the one of its name.
     """
     upstreams = [own[each.config.name][0] if each.config.name in own else each for each in upstreams]
     namespace = Namespace(upstream.config.name for upstream in upstreams)
@@ -149,11 +142,9 @@ _AT_ONCE = 1_000
 
 
 class UpstreamProvider(KeptProvider):
-    """Lists what the upstreams' snapshots have, and calls it where they are.
+    """Lists what the snapshots of enabled upstreams have, and calls it where they are.
 
-    Args:
-        upstreams: the gateway's upstreams; those that are disabled are passed over.
-        denials: tells what the operator denies; what their configurations do by default.
+    What the operator denies is what `denials` tells, or by default their configurations.
     """
 
     def __init__(self, upstreams: Iterable[Upstream], denials: Denials | None = None) -> None:
@@ -294,9 +285,8 @@ class UpstreamProvider(KeptProvider):
     async def _get_resource_template(self, uri: str, version: VersionSpec | None = None) -> ResourceTemplate | None:
         matching = [each for each in self._listed("templates") if each.matches(uri) is not None]
         # The one that says most of what it makes: `{+all}` takes no URI that `note://{name}` of another makes.
-        return _of_version(
-            max(matching, key=lambda each: len(each.uri_template.partition("{")[0]), default=None), version
-        )
+        best = max(matching, key=lambda each: len(each.uri_template.partition("{")[0]), default=None)
+        return _of_version(best, version)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
@@ -320,9 +310,9 @@ class UpstreamProvider(KeptProvider):
             component = self._present.by_kind["prompts"].get(reference.name)
         else:
             component = self._present.by_kind["templates"].get(reference.uri)
-        completion = mcp_types.Completion(values=[])
-        if component is not None:
-            completion = await component.caller.complete(component.reference, argument, given)
+        if component is None:
+            return mcp_types.Completion(values=[])
+        completion: mcp_types.Completion = await component.caller.complete(component.reference, argument, given)
         return completion
 
     async def get_tasks(self) -> Sequence[FastMCPComponent]:
@@ -354,13 +344,10 @@ _NO_TEXT = re.compile(
 
 
 def joined(told: Sequence[tuple[str, str, str]]) -> str | None:
-    """Return the instructions of the upstreams that a caller may use, or None where nobody says anything.
+    """Return the instructions of upstreams, each given by name, prefix and text; None where nobody says anything.
 
     What an upstream says is text to us: it can't pose as another's by a heading, nor hide behind characters that
     nobody sees.
-
-    Args:
-        told: of each its name, what the names of its components begin with here, and what it says of itself.
     """
     share = min(MOST_OF_ONE, MOST_OF_ALL // max(1, len(told)))
     parts = []

@@ -32,7 +32,6 @@ class AskingCall:
     Args:
         first: the request that began it.
         target: what is called, so that nothing else is resumed by its name.
-        work: makes the call, and is given its relay.
     """
 
     def __init__(self, first: ServerRelay, target: Hashable, work: Callable[[AskingCall], Awaitable[Any]]) -> None:
@@ -77,12 +76,7 @@ class AskingCall:
     # -- the caller's side -----------------------------------------------------------------------------------------
 
     async def outcome(self, present: ServerRelay) -> Any:
-        """Return the call's outcome to the request that waits for it, or what its caller must be asked first, by key.
-
-        Raises:
-            Exception: whatever the call raised.
-            MCPError: it was given up.
-        """
+        """Return, or raise, the outcome for the request that waits, or what its caller must be asked first, by key."""
         self._present = present
         try:
             while True:
