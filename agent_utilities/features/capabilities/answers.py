@@ -87,11 +87,7 @@ class CapabilityAnswers:
         self._switching = switching
 
     async def answer(self, arguments: Mapping[str, Any], request: Request) -> ToolResult:
-        """Answer a call.
-
-        Raises:
-            ToolError: the arguments are wrong, or there is no such capability for the caller.
-        """
+        """Answer a call; `ToolError` where the arguments are wrong, or there is no such capability for the caller."""
         on = caller_capabilities(request)
         match arguments.get("action"):
             case "list":
@@ -167,11 +163,8 @@ class CapabilityAnswers:
 
     def _row(self, name: str, on: CallerCapabilities, missing: Sequence[str] | None = None) -> dict[str, Any]:
         capability = self._switching.offer.capabilities.by_name[name]
-        row: dict[str, Any] = {
-            "name": name,
-            "about": capability.description or capability.title,
-            "on": name in on.active or name in on.fixed,
-        }
+        about, is_on = capability.description or capability.title, name in on.active or name in on.fixed
+        row: dict[str, Any] = {"name": name, "about": about, "on": is_on}
         if why := self._switching.offer.servers.unavailable.get(name):
             row["unavailable"] = why
         if missing:

@@ -20,19 +20,15 @@ N_TOLD = 3
 
 @dataclass(frozen=True, slots=True)
 class SessionCapabilities:
-    """The capabilities of one session; each method returns what there is after one more step.
-
-    Args:
-        active: what is active.
-        words: the words that were routed last.
-        route: where they led; None before any were routed.
-        brought: the names that its requests bring, mostly the same with each.
-    """
+    """The capabilities of one session; each method returns what there is after one more step."""
 
     active: Active = ()
     words: str = ""
+    """The words that were routed last."""
     route: Route | None = None
+    """Where they led; None before any were routed."""
     brought: tuple[str, ...] = ()
+    """The names that its requests bring, mostly the same with each."""
 
     def adopting(self, names: Sequence[str], usable: Container[str], most: int) -> SessionCapabilities:
         """Take the names that a request brings: a session begins with them, one under way enables what is new in them.

@@ -32,12 +32,7 @@ SwitchedBy = Literal["words", "name", "tool", "skill"]
 
 @dataclass(frozen=True, slots=True)
 class CapabilitiesSwitched(Event):
-    """Capabilities were switched for a caller.
-
-    Args:
-        by: what switched them.
-        on, off: names of those that came, and of those that went or gave way.
-    """
+    """Capabilities were switched for a caller: some came, and some went or gave way."""
 
     by: SwitchedBy
     on: tuple[str, ...] = ()

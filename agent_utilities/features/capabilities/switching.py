@@ -281,8 +281,7 @@ class Switching:
     async def tell_changed(self, request: Request, found: CallerCapabilities) -> int:
         """Tell a request's client of its list where other capabilities are active now, before the request is answered.
 
-        Returns:
-            How many upstreams' tools the request may use then.
+        Return how many upstreams' tools the request may use then.
         """
         merged = self.host.surface.merged(request.selection, (self.narrowing(found.active),))
         is_other = found.active != caller_capabilities(request).active

@@ -60,9 +60,8 @@ class ContextReport(Feature):
         report, told, plainly_told, tools = await self.of(asked, n_evicted(session))
         body = {"server": self.host.name, "of_session": session is not None, **report.as_dict()}
         if request.query_params.get("definitions") == "true":
-            definitions = [
-                {"section": of, "server": server, "definition": for_models(each)} for of, server, each in tools
-            ]
+            keys = ("section", "server", "definition")
+            definitions = [dict(zip(keys, (*of, for_models(each)), strict=True)) for *of, each in tools]
             body |= {"instructions": told, "undeferred_instructions": plainly_told, "definitions": definitions}
         return JSONResponse(body)
 

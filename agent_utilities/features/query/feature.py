@@ -206,10 +206,9 @@ class Query(Feature):
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
         """Return how a list's query was answered.
 
-        Returns:
-            `cause` where it was answered less than it could be; where it was answered `ranked` names of visible tools,
-            best first, `left_out` how many more answer it, `by_usage` names of those of them that stand there for what
-            was called before, and not for the query's words.
+        It is `cause` where that is less than it could be; where it was answered `ranked` names of visible tools, best
+        first, `left_out` how many more answer it, `by_usage` names of those of them that stand there for what was
+        called before, and not for the query's words.
         """
         resolution = request.verdict.preferences.resolution
         told: dict[str, Any] = {}

@@ -33,7 +33,6 @@ class Introspected:
     """The server's tools as they were last introspected, whoever may use them.
 
     Args:
-        catalog: all of them.
         versions: of each name, the version whose words are in graph and index.
         guarded: names of those that not everybody may use, since they, or what they come from, check it themselves.
     """
@@ -68,11 +67,7 @@ class Introspection:
         self._last = None
 
     async def scope(self, bounds: Verdict) -> CallerScope | None:
-        """Return the tools that a query may be answered with, or None before they were introspected.
-
-        Args:
-            bounds: what holds for the request, without its preferences.
-        """
+        """Return the tools that a query may be answered with under bounds, or None before they were introspected."""
         last = self._last
         if last is None:
             return None
@@ -125,7 +120,7 @@ class Introspection:
         """Return the version of a tool whose words stand for all of them: the highest that the operator permits."""
         with self._surface.under_verdict(verdict):
             permitted = [
-                tool for tool in versions_of_one if tool.version is None or self._surface.permits("tool", tool)
+                each for each in versions_of_one if each.version is None or self._surface.permits("tool", each)
             ]
         (tool,) = dedupe_with_versions(permitted or list(versions_of_one), lambda tool: tool.name)
         return tool
@@ -158,8 +153,5 @@ def caller_scope(surface: Surface, verdict: Verdict, catalog: Catalog, refused: 
 def _digest(catalog: Catalog, documents: Sequence[ToolDocument]) -> str:
     """Return a digest of what is ranked: of the tools, and of what is known of their servers where anything is."""
     texts = dict.fromkeys((each.server, each.server_text) for each in documents if each.server_text)
-    return (
-        f"{catalog.digest}{blake2b(repr(list(texts)).encode(), digest_size=16).hexdigest()}"
-        if texts
-        else catalog.digest
-    )
+    of_servers = blake2b(repr(list(texts)).encode(), digest_size=16).hexdigest() if texts else ""
+    return catalog.digest + of_servers
