@@ -39,7 +39,6 @@ async def client(
     lifespan run. One client at a time starts and stops the server; two at once need a server each.
 
     Args:
-        server: the server to call.
         headers: further headers, such as `x-mcp-*` or `authorization`.
         mode: the protocol era, as `fastmcp.Client` takes it: `auto`, `legacy` or a version.
         selection: what the caller asks for, as in `selection_url`.

@@ -54,12 +54,7 @@ class BoundedCache(Generic[_K, _V]):
 
 Memo = Literal["requests", "merged", "decisions", "resolution"]
 
-_SHARES: dict[Memo, float] = {
-    "requests": 0.06,
-    "merged": 0.10,
-    "decisions": 0.26,
-    "resolution": 0.20,
-}
+_SHARES: dict[Memo, float] = {"requests": 0.06, "merged": 0.10, "decisions": 0.26, "resolution": 0.20}
 """The rest is for what a ranker's index remembers: views of what callers may use, vectors of requests, late answers.
 That is bounded where the index is made, at 24 MiB together."""
 
@@ -69,9 +64,5 @@ decided at each request: few of them would put out all else, and an allocator gi
 
 
 def cache_bytes(cache_mb: int, memo: Memo) -> int:
-    """Return how many bytes a memo may take.
-
-    Args:
-        cache_mb: what all may take together, in MiB; 0 keeps nothing.
-    """
+    """Return how many bytes a memo may take, of what all may take together in MiB; 0 keeps nothing."""
     return int((cache_mb << 20) * _SHARES[memo])

@@ -48,9 +48,7 @@ class Host:
     def fits(self, host: Host | None, text: str = "") -> bool:
         """Whether this pattern accepts a host or an origin; a host without a port has the port of http or https.
 
-        Args:
-            host: None where it could not be read.
-            text: an Origin header as it came.
+        `host` is None where it could not be read; `text` is an Origin header as it came.
         """
         if self.scheme in ("*", "null"):
             return self.scheme == "*" or text == "null"
@@ -101,14 +99,8 @@ def read_origin(text: str) -> Host | None:
 def read_patterns(kind: Literal["host", "origin"], texts: Iterable[str], source: str) -> tuple[Host, ...]:
     """Return the patterns in texts, each with commas between them; blank ones are passed over.
 
-    Args:
-        kind: of what: hosts such as `agent.example, *.lan:8001, [::1], *`, or origins such as `https://app.example,
-            http://localhost:*, null, *`.
-        texts: of several patterns each.
-        source: where they came from, such as `env MCP_ALLOWED_HOSTS`.
-
-    Raises:
-        SettingsError: one can't be read.
+    Hosts are such as `agent.example, *.lan:8001, [::1], *`, origins such as `https://app.example, http://localhost:*,
+    null, *`. `SettingsError` where one can't be read, which tells the `source`, such as `env MCP_ALLOWED_HOSTS`.
     """
     is_host, patterns = kind == "host", list[Host]()
     for text in filter(None, (part.strip() for given in texts for part in given.split(","))):

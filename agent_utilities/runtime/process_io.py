@@ -54,13 +54,9 @@ class EndableStdin:
 
 
 def write_whole(path: Path, content: bytes, *, mode: int = 0o600, partial_suffix: str = "") -> None:
-    """Put content in place of what a file held, on the disk by the time that it is seen.
+    """Put content in place of what a file held, on the disk by the time that it is seen; its folder must be there.
 
-    Args:
-        path: the file; its folder must be there.
-
-    Raises:
-        OSError: it can't be written; the file is as it was.
+    Where that can't be written (`OSError`) the file is as it was.
     """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=partial_suffix, dir=path.parent)  # mode 0600
     try:

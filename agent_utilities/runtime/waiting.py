@@ -31,11 +31,7 @@ class Deadline:
         return max(0.0, self.until - asyncio.get_running_loop().time())
 
     def share(self, fraction: float, *, least_s: float = 0.0) -> Deadline:
-        """Return the deadline of a step that may take a share of what is left.
-
-        Args:
-            fraction: of the time that is left, 0 to 1.
-        """
+        """Return the deadline of a step that may take a share, 0 to 1, of the time that is left."""
         return Deadline.after(max(least_s, fraction * self.left_s))
 
     def timeout(self) -> asyncio.Timeout:
@@ -69,9 +65,6 @@ class SingleFlight(Generic[_K, _V]):
 
     async def join(self, key: _K, call: Callable[[], Coroutine[Any, Any, _V]], deadline: Deadline) -> _V:
         """Return what the flight for a key brings; it is started where none is under way.
-
-        Args:
-            call: makes the flight; not called where one is under way.
 
         Raises:
             TimeoutError: the deadline passed; the flight goes on.
@@ -126,13 +119,7 @@ async def _each(items: Iterable[_T]) -> AsyncIterator[_T]:
 async def ended(task: asyncio.Task[Any], within_s: float) -> bool:
     """Wait until a task has ended, and say whether it has; a cancellation that comes meanwhile waits for it too.
 
-    What the task brought is left with it.
-
-    Args:
-        task: it is not cancelled by this.
-
-    Raises:
-        CancelledError: the waiting task was cancelled; raised once the other has ended or the seconds have passed.
+    What the task brought is left with it, and it is not cancelled by this.
     """
     loop = asyncio.get_running_loop()
     until_s = loop.time() + within_s
