@@ -42,7 +42,6 @@ class Reading:
     """What the values of one file are read with.
 
     Args:
-        environ: the environment.
         folder: the project's folder: `${workspaceFolder}`.
         home: the user's: `${userHome}`.
         base: the folder that relative paths are of; the project's where None.
@@ -103,18 +102,13 @@ class Reading:
 
     def _place(self, kind: str) -> str | None:
         """Return what a variable of editors for a place stands for; None for any other variable."""
-        match kind:
-            case "workspaceFolder" | "workspaceRoot" | "cwd":
-                return str(self.folder)
-            case "workspaceFolderBasename":
-                return self.folder.name
-            case "userHome":
-                return str(self.home)
-            case "CLAUDE_PROJECT_DIR" | "CLAUDE_PLUGIN_ROOT":
-                return self.environ.get(kind, str(self.folder))
-            case "pathSeparator" | "/":
-                return os.sep
-        return None
+        folder = str(self.folder)
+        return {
+            **dict.fromkeys(("workspaceFolder", "workspaceRoot", "cwd"), folder),
+            **{"workspaceFolderBasename": self.folder.name, "userHome": str(self.home)},
+            **{name: self.environ.get(name, folder) for name in ("CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT")},
+            **dict.fromkeys(("pathSeparator", "/"), os.sep),
+        }.get(kind)
 
     def _variable(self, name: str, default: str | None, reference: str) -> str:
         if self.keeps_references:

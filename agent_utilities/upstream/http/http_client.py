@@ -41,18 +41,12 @@ _LONGEST_END = 4
 
 @dataclass(frozen=True, slots=True)
 class HttpTrouble:
-    """Why an exchange brought no answer.
-
-    Args:
-        cause: what is wrong, in a word.
-        detail: what is wrong, for a person.
-        is_lost: whether the upstream has forgotten the session, so that it did not look at the message.
-        status: the HTTP status; None where there is none.
-    """
+    """Why an exchange brought no answer: in a word, for a person, and by the HTTP status where there is one."""
 
     cause: Cause
     detail: str
     is_lost: bool = False
+    """Whether the upstream has forgotten the session, so that it did not look at the message."""
     status: int | None = None
 
     def as_error(self) -> mcp_types.ErrorData:

@@ -242,7 +242,6 @@ class Line(NamedTuple):
 
     Args:
         text: the line with its end, if it has one; of one that is too long its beginning and its end.
-        n_bytes: how long it was.
         too_long: by what it was too long to be kept; empty where it was not.
     """
 
