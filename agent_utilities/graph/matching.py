@@ -43,14 +43,7 @@ _CLAIMED_SHARE = 1 / 3
 
 
 class Neighbour(NamedTuple):
-    """A tool that went with another one.
-
-    Args:
-        of: name of the other one.
-        name: name of the tool.
-        kind: `used_with`, a session called both; `followed_by`, it was called next after the other.
-        n: how often.
-    """
+    """A tool that went with another one, `of`, so often: a session called both, or it was called next after that."""
 
     of: str
     name: str

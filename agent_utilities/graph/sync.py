@@ -149,14 +149,9 @@ EdgeKind = Literal["used_with", "followed_by"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class ToolEdge:
-    """How often one tool of a server went with another.
+    """How often one tool of a server went with another: from `of` to `name`, for a `used_with` either way.
 
-    Args:
-        kind: in which way.
-        of: name of the tool that the edge starts at; of a `used_with` either of both.
-        name: name of the tool that it leads to.
-        n: how often.
-        scope: whose calls were counted: everybody's where empty, else the subject's of this salted hash.
+    The calls of a `scope` were counted: everybody's where empty, else the subject's of this salted hash.
     """
 
     kind: EdgeKind

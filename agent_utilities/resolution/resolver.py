@@ -98,7 +98,6 @@ class Resolver:
 
     Args:
         name_of_server: returns the name under which the graph keeps the server's tools.
-        introspect: returns the server's live tools.
         settings, environ: what the operator gave; read when they are first needed.
         graph: a backend to use instead of the configured one.
         usage: returns where it is known from what was called; None where nothing is to be learned.

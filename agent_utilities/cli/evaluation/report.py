@@ -28,11 +28,9 @@ class RankedRequest:
     """A request and what a ranker made of it.
 
     Args:
-        request: what was asked.
         ranked: tool ids, best first.
         scores: aligned with `ranked`, as words gave them.
         abstained: whether the ranker said that nothing fits.
-        ms: milliseconds that ranking took.
         n_claimed: how many of `ranked` the ranker claims to fit, from the first.
     """
 
