@@ -77,7 +77,7 @@ TOOL_SEARCH_SCHEMA: Mapping[str, Any] = {
     "properties": {
         "query": {
             "type": "string",
-            "description": "Such as `merge a pull request`, or `select:git_log,git_diff`",
+            "description": "Such as `merge a pull request` or `select:git_log,git_diff`",
         },
         "max_results": {
             "type": "integer",
@@ -88,16 +88,27 @@ TOOL_SEARCH_SCHEMA: Mapping[str, Any] = {
         "server": {"type": "string", "description": "Search only this server's tools"},
     },
     "required": ["query"],
+    "additionalProperties": False,
 }
 
 CALL_TOOL_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
         "name": {"type": "string", "description": "The tool's name"},
-        "arguments": {"type": "object", "description": "What the tool's input schema asks for"},
+        "arguments": {"type": "object", "description": "As its input schema says"},
     },
     "required": ["name"],
+    "additionalProperties": False,
 }
+
+
+IN_ARGUMENTS = "give the name of a tool in `name`, and its own arguments as an object in `arguments`"
+"""What would do where `call_tool` was called otherwise."""
+
+
+def unknown_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
+    """Return the arguments that a schema does not know, in alphabetical order."""
+    return sorted(arguments.keys() - schema["properties"].keys())
 
 
 def search_definition(names: EntryNames, told: str) -> dict[str, Any]:
@@ -127,7 +138,6 @@ def _named(text: str, names: EntryNames) -> str:
     return text.replace(TOOL_SEARCH, names.search).replace(CALL_TOOL, names.call or CALL_TOOL)
 
 
-_KEYS = frozenset({"query", "max_results", "server"})
 _NAME_LISTS = ("names", "tools", "tool_names")
 """How other hosts' load tools take names."""
 
@@ -154,7 +164,7 @@ def search_arguments(arguments: Mapping[str, Any]) -> SearchArguments:
             given.setdefault("query", f"select:{','.join(names)}")
         elif names is not None:
             raise InputError("not a list of names", names, f"tool_search: {key}", "give query instead")
-    if unknown := sorted(given.keys() - _KEYS):
+    if unknown := unknown_arguments(given, TOOL_SEARCH_SCHEMA):
         raise InputError("no such argument", unknown[0], "tool_search", "it takes query, max_results and server")
     query, server = given.get("query"), given.get("server")
     if not isinstance(query, str):
@@ -189,8 +199,11 @@ def call_arguments(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the tool that `call_tool` is called for, and with what; that may come as JSON text, or not at all.
 
     Raises:
-        InputError: there is no name, or the tool's arguments are no object.
+        InputError: there is no name, the tool's arguments are no object, or something else is given beside the two: a
+            tool that is called without what it was to be called with may do something else.
     """
+    if unknown := unknown_arguments(arguments, CALL_TOOL_SCHEMA):
+        raise InputError("no such argument", unknown[0], CALL_TOOL, IN_ARGUMENTS)
     name = arguments.get("name")
     if not isinstance(name, str) or not name:
         raise InputError("no tool's name", name, "call_tool: name", "give it, and the tool's arguments as an object")

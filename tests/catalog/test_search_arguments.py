@@ -59,3 +59,9 @@ class TestCallArguments:
         for given in [{}, {"name": ""}, {"name": 5}]:
             with pytest.raises(InputError, match="no tool's name"):
                 call_arguments(given)
+
+    def test_beside_which_anything_else_is_given_are_refused(self) -> None:
+        for key in ["args", "parameters", "params", "input", "tool_name", "Arguments", "days"]:
+            for value in [{"days": 30}, None]:
+                with pytest.raises(InputError, match="no such argument.*its own arguments as an object in `arguments`"):
+                    call_arguments({"name": "purge", key: value})

@@ -86,6 +86,8 @@ class TestEntryToolsHandled:
             ({}, "no tool's name"),
             ({"name": "song_show", "arguments": 5}, "not an object: '5'"),
             ({"name": "song_show", "arguments": "{nothing"}, "not an object"),
+            ({"name": "song_show", "args": {"id": "7"}}, "no such argument: 'args'.*in `arguments`"),
+            ({"name": "song_show", "id": "7"}, "no such argument: 'id'.*in `arguments`"),
             ({"name": "song_shwo"}, "unknown tool: 'song_shwo'.*did you mean song_show"),
             ({"name": "zzzz"}, "unknown tool: 'zzzz'.*find one with tool_search"),
             ({"name": "call_tool"}, "unknown tool: 'call_tool'"),

@@ -13,6 +13,7 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 
 from agent_utilities.capabilities.model import Capabilities, enable
+from agent_utilities.catalog.entry_tools import unknown_arguments
 from agent_utilities.catalog.model import entry
 from agent_utilities.errors import shortened
 from agent_utilities.features.capabilities.caller import CallerCapabilities, caller_capabilities
@@ -88,6 +89,8 @@ class CapabilityAnswers:
 
     async def answer(self, arguments: Mapping[str, Any], request: Request) -> ToolResult:
         """Answer a call; `ToolError` where the arguments are wrong, or there is no such capability for the caller."""
+        if unknown := unknown_arguments(arguments, _PARAMETERS):
+            raise ToolError(f"no such argument: {shortened(repr(unknown[0]))}; it takes action, name and intent")
         on = caller_capabilities(request)
         match arguments.get("action"):
             case "list":

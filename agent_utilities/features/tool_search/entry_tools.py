@@ -13,7 +13,14 @@ from fastmcp.tools.function_tool import FunctionTool
 from mcp_types import ToolAnnotations
 
 from agent_utilities.catalog.argument_fit import explained
-from agent_utilities.catalog.entry_tools import EntryNames, call_arguments, call_definition, search_definition
+from agent_utilities.catalog.entry_tools import (
+    IN_ARGUMENTS,
+    EntryNames,
+    call_arguments,
+    call_definition,
+    search_definition,
+    unknown_arguments,
+)
 from agent_utilities.errors import InputError, shortened
 from agent_utilities.mcp.feature import ALWAYS_LOADED, Answer, OwnTool
 from agent_utilities.mcp.request import Call
@@ -32,13 +39,15 @@ def call_tool(names: EntryNames) -> Tool:
 
     async def refuse(arguments: Mapping[str, Any]) -> NoReturn:
         given = arguments.get("name")
-        if given is None:
+        if unknown := unknown_arguments(arguments, definition["inputSchema"]):
+            what = f"there is no {shortened(repr(unknown[0]))}"
+        elif given is None:
             what = "'name' is missing"
         elif not isinstance(given, str) or given in ("", name):
             what = f"'name' is {shortened(repr(given))}"
         else:
             what = f"'arguments' is {shortened(repr(arguments.get('arguments')))}"
-        raise ToolError(f"wrong arguments for {name}: {what}; give the name of a tool, and its arguments as an object")
+        raise ToolError(f"wrong arguments for {name}: {what}; {IN_ARGUMENTS}")
 
     return _entry_tool(definition, refuse)
 

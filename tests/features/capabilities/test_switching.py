@@ -76,6 +76,12 @@ async def test_what_the_operator_fixed_is_on_for_everybody_and_stays(client: Cli
     assert "web-server_fetch" not in names
 
 
+async def test_an_argument_that_there_is_not_switches_nothing(client: Client[Any]) -> None:
+    with pytest.raises(ToolError, match="no such argument: 'args'; it takes action, name and intent"):
+        await client.call_tool("capability", {"action": "enable", "name": "web", "args": {"for": "a minute"}})
+    assert (await listed(client))[1]["capabilities"]["active"] == []
+
+
 async def test_what_there_is_not_is_told_with_the_nearest_that_there_is(client: Client[Any]) -> None:
     with pytest.raises(ToolError, match="did you mean files"):
         await switched(client, "enable", "file")

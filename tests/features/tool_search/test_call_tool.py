@@ -96,6 +96,35 @@ class TestAnswers:
                     told = text(await caller.ask(*by_call_tool(name, {})))
                     assert told.startswith("wrong arguments for call_tool: 'name' is ")
 
+    async def test_what_is_given_beside_arguments_runs_no_tool_without_it(self) -> None:
+        flat = {"numbers": [1, 2]}
+        for given in ({"args": flat}, {"parameters": flat}, {"input": flat}, flat, {"arguments": flat, "x": None}):
+            for wrapped in (given, {"arguments": {"name": "add", **given}}):
+                name = "call_tool" if wrapped is not given else "add"
+                async with callers() as both:
+                    for caller in both:
+                        result = result_of(await caller.ask(*direct("call_tool", {"name": name, **wrapped})))
+                        assert result["isError"]
+                        told = result["content"][0]["text"]
+                        assert told.startswith("wrong arguments for call_tool: there is no '")
+                        assert told.endswith("its own arguments as an object in `arguments`")
+
+    async def test_a_search_by_any_of_its_names_takes_nothing_that_its_schema_does_not_say(self) -> None:
+        for name in ["tool_search", "mcp_load", "ToolSearch", "search_tools"]:
+            async with callers() as both:
+                for caller in both:
+                    for question in (
+                        direct(name, {"query": "note", "limit": 3}),
+                        by_call_tool(name, {"query": "note", "limit": 3}),
+                    ):
+                        assert text(await caller.ask(*question)).startswith("no such argument: 'limit'")
+
+    async def test_the_schemas_say_so_too(self) -> None:
+        async with callers() as both:
+            for caller in both:
+                tools = result_of(await caller.ask("tools/list"))["tools"]
+                assert [tool["inputSchema"]["additionalProperties"] for tool in tools[:2]] == [False, False]
+
 
 class TestNesting:
     async def test_call_tool_calls_itself_a_few_times_at_most(self) -> None:
