@@ -24,6 +24,8 @@ class Entry:
         identifiers: every folded name a selection may use: name, and URI where there is one.
         tags: folded tags.
         read_only: whether `readOnlyHint` is true; reading a prompt or a resource always is.
+        destructive: whether it may destroy something, which a tool does that says neither `readOnlyHint: true` nor
+            `destructiveHint: false`; it counts where `read_only` is false.
         content: text that identifies the component's description and schemas, for the digest.
         version: the component's version; one without answers for every version that is asked for.
         is_guarded: whether it has an `auth` check of its own, so that its name is not everybody's to know.
@@ -39,6 +41,7 @@ class Entry:
     identifiers: tuple[str, ...]
     tags: frozenset[str]
     read_only: bool
+    destructive: bool = True
     content: str = ""
     version: str | None = None
     is_guarded: bool = False
@@ -51,6 +54,8 @@ class Entry:
     def __post_init__(self) -> None:
         judged = (sorted(self.tags), self.read_only, self.version, self.content, self.is_guarded)
         parts = (self.kind, self.name, *judged, *((self.denied_by,) if self.denied_by is not None else ()))
+        if not (self.destructive or self.read_only):
+            parts = (*parts, "not destructive")
         if self.capabilities is not None:
             parts = (*parts, "capabilities", *sorted(self.capabilities))
         object.__setattr__(self, "stamp", blake2b(repr(parts).encode(), digest_size=16).digest())

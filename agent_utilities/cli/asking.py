@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from agent_utilities.errors import AgentUtilitiesError, InputError
+from agent_utilities.selection.parse import query_pairs
 
 _PATH = re.compile(r"(.*?)(?:/(mcp|sse|tools|context)((?:/x/[^/]+)?/readonly|/x/[^/]+)?)?/*")
 _TIMEOUT_S = 10
@@ -44,7 +45,7 @@ def server_url(url: str) -> ServerUrl:
     assert found is not None, "whatever follows an endpoint or none is a part of the base"
     path, endpoint, tail = found.groups(default="")
     base = urlunsplit((parts.scheme, parts.netloc, path, "", ""))
-    return ServerUrl(base, endpoint, tail, parse_qsl(parts.query, keep_blank_values=True))
+    return ServerUrl(base, endpoint, tail, query_pairs(parts.query.encode("utf-8", "surrogatepass")))
 
 
 def mcp_url(url: str) -> str:

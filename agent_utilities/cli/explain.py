@@ -84,7 +84,10 @@ def _rows(
     asked, seen = merge(read_path(path), read_request(urlencode(query).encode(), raw)), answer["tools"]
     settled = effective(asked)
     hidden = _not_shown(asked, answer)
-    catalog = Catalog(tuple(entry("tool", t["name"], tags=t["tags"], read_only=t["readOnly"]) for t in known))
+    hints = [{"read_only": tool["readOnly"], "destructive": tool.get("destructive", True)} for tool in known]
+    catalog = Catalog(
+        tuple(entry("tool", t["name"], tags=t["tags"], **said) for t, said in zip(known, hints, strict=True))
+    )
     refusals = decide(catalog, settled.bounds_only).refusals
     visible = {tool["name"]: tool for tool in seen}
     open_names = {tool["name"] for tool in known}

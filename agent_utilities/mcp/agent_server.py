@@ -47,7 +47,7 @@ from agent_utilities.mcp.operator_bounds import OperatorBounds
 from agent_utilities.mcp.request import Request, request_in_force
 from agent_utilities.mcp.sessions import Caller, Client, Session, Sessions
 from agent_utilities.mcp.stopping import Stopping
-from agent_utilities.mcp.surface.components import LISTING
+from agent_utilities.mcp.surface.components import LISTING, with_hints
 from agent_utilities.mcp.surface.surface import Surface, verdict_in_force
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.mcp.tool_origin import KnownTools, ToolOrigin, origin_of
@@ -153,6 +153,16 @@ class AgentServer(FastMCP[Any]):
         server = cls(name, **options)
         server.mount(create_proxy(target, mode=mode))
         return server
+
+    @classmethod
+    def from_openapi(cls, *given: Any, **options: Any) -> Self:
+        """Return a server of an OpenAPI description as FastMCP's own makes it, whose tools say what methods mean."""
+        return with_hints(super().from_openapi, *given, **options)
+
+    @classmethod
+    def from_fastapi(cls, *given: Any, **options: Any) -> Self:
+        """Return a server of a FastAPI application, likewise."""
+        return with_hints(super().from_fastapi, *given, **options)
 
     def cli(self, argv: Sequence[str] | None = None) -> None:
         """Run the server's command line; the entry point of its package.

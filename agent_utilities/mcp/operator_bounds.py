@@ -31,7 +31,7 @@ from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTr
 from agent_utilities.selection.channels import spelled
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING, Channel, NameSet, Setting
-from agent_utilities.visibility.bounds import finish
+from agent_utilities.visibility.bounds import BY_HINTS, finish
 from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.unfit import UnfitName, unfit_names
 
@@ -205,6 +205,9 @@ class OperatorBounds:
     def _what_holds(self, decision: Decision, n_tools: int, is_complete: bool) -> str:
         counted = f"{len(decision.permitted_names)} of {n_tools} tools permitted"
         later = "" if is_complete else ", and such as come later"
+        flagged = {rule.text for rule in decision.refusals if rule is not None and rule.name in BY_HINTS}
+        if flagged and not decision.permitted:  # tools that say nothing of themselves are all alike
+            counted += f": they are {', or '.join(sorted(flagged))}"
         told = (*self._server.surface.operator.notices, *self._server.features.gathered("start_lines"))
         missing = "".join(f"; {line}" for line in told)
         bounds = "; ".join(_spelled(decision.effective)) or "no bounds"
@@ -285,8 +288,8 @@ def _channel(setting: Setting) -> Channel:
 def _spelled(settings: Effective) -> Iterator[str]:
     """Yield each bound as it was given, such as `--disabled-tags write (cli)`."""
     lists = (settings.allow_tools, settings.allow_tags, settings.deny_tools, settings.deny_tags)
-    read_only = (settings.read_only,) if settings.read_only is not None else ()
-    for setting in (*(setting for given in lists for setting in given), *read_only):
+    flags = [flag for flag in (settings.read_only, settings.no_destructive) if flag is not None]
+    for setting in (*(setting for given in lists for setting in given), *flags):
         told = ", ".join(origin.partition(" ")[2] for origin in setting.origins)
         if isinstance(setting.value, NameSet):
             names = setting.value.spelled()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict, Unpack
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.channels import FIELDS, META_KEY, field_of, spelled
 from agent_utilities.selection.model import Selection
-from agent_utilities.selection.parse import encoded_header, read_meta, read_pairs, read_request, text_of
+from agent_utilities.selection.parse import encoded_header, query_pairs, read_meta, read_pairs, read_request, text_of
 
 SOURCE = "URL path"
 TOOLSETS, READ_ONLY = "x", "readonly"
@@ -70,6 +70,7 @@ class CallerSelection(TypedDict, total=False):
     tags: Sequence[str]
     disabled_tags: Sequence[str]
     read_only: bool
+    no_destructive: bool
     query: str
     top_k: int
     tool_search: str
@@ -118,7 +119,7 @@ def selection_url(url: str, **selection: Unpack[CallerSelection]) -> str:
     replaced = {field.name for key in texts if (field := field_of(key, "query"))}
     others = [
         (key, value)
-        for key, value in parse_qsl(parts.query, keep_blank_values=True)
+        for key, value in query_pairs(parts.query.encode())
         if (field := field_of(key, "query")) is None or field.name not in replaced
     ]
     query = urlencode([*others, *texts.items()])

@@ -85,6 +85,12 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field("deny_tags", "tags", ("disabled_tags",), "Deny every tool that bears one of these tags."),
     Field("read_only", "flag", ("read_only", "readonly"), "Permit only tools annotated readOnlyHint: true."),
+    Field(
+        "no_destructive",
+        "flag",
+        ("no_destructive",),
+        "Permit only tools annotated readOnlyHint: true or destructiveHint: false: all but what may destroy.",
+    ),
     Field("query", "text", ("query", "q", "search"), "Show the permitted tools that fit these words.", {"query": "q"}),
     Field("top_k", "count", ("top_k",), "Show at most this many tools."),
     Field(

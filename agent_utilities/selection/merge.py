@@ -46,7 +46,7 @@ def merge(*selections: Selection) -> Selection:
     """Return one selection that holds every channel's settings.
 
     Associative, with `Selection()` as identity, and independent of hash seeds (law L4). Settings of one field in
-    one channel are united: names by union, read-only by either, top_k by the smaller, query texts in order.
+    one channel are united: names by union, flags by either, top_k by the smaller, query texts in order.
     """
     given = [selection for selection in selections if selection.slots]
     if len(given) < 2:
@@ -92,7 +92,7 @@ class Effective(HashedOnce):
         allow_tags: allow-lists by tag; a component needs every one of them.
         deny_tools: denies by name; one that matches is enough.
         deny_tags: denies by tag; one that matches is enough.
-        read_only: set where any channel that holds asks for it.
+        read_only, no_destructive: each set where any channel that holds asks for it.
         query: the user's words, a preference.
         top_k: how many tools to show, a preference.
         pins: what is never deferred; every one of them holds.
@@ -106,6 +106,7 @@ class Effective(HashedOnce):
     deny_tools: tuple[Setting, ...] = ()
     deny_tags: tuple[Setting, ...] = ()
     read_only: Setting | None = None
+    no_destructive: Setting | None = None
     query: Setting | None = None
     top_k: Setting | None = None
     pins: tuple[Setting, ...] = ()
@@ -129,6 +130,8 @@ class Effective(HashedOnce):
         lists = [[_canonical(setting.value) for setting in settings] for settings in self.lists]
         read_only = None if self.read_only is None else True
         bounds: tuple[object, ...] = (lists, read_only, True) if self.configured else (lists, read_only)
+        if self.no_destructive is not None:
+            bounds = (*bounds, "no_destructive")
         if self.capabilities is not None:
             bounds = (*bounds, sorted(self.capabilities))
         return blake2b(repr(bounds).encode(), digest_size=16).hexdigest()
@@ -172,11 +175,10 @@ class Effective(HashedOnce):
 def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
     """Return what a merged selection comes to.
 
-    Denies and read-only add up over all channels (law L2). Allow-lists: within a side the higher rank replaces
-    the lower, and those of one rank all hold; across the trust boundary both sides' lists hold, so a caller only
-    narrows (law L3), and so do those of a rule of access and of a token, each. Under `override` the highest rank's
-    allow-lists hold alone. Preferences follow plain order in either policy, but that pins add up and the operator's
-    `tool_search=off` is final.
+    Denies add up over all channels (law L2). Allow-lists and flags: within a side the higher rank replaces the lower,
+    and those of one rank all hold; across the trust boundary both sides' hold, so a caller only narrows (law L3), and
+    so do those of a rule of access and of a token, each. Under `override` the highest rank's allow-lists hold alone.
+    Preferences follow plain order in either policy, but that pins add up and the operator's `tool_search=off` is final.
     """
     given = dict(selection.slots)
 
@@ -199,15 +201,18 @@ def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
         kills = every(field, ("env", "cli")) or every(field, OPERATOR_CHANNELS)
         return next((setting for setting in kills if setting.value == OFF), None) or last(field)
 
+    def flag(field: FieldName) -> Setting | None:
+        flags = highest(field, OPERATOR_RANKS) + every(field, ACCESS_CHANNELS) + highest(field, CALLER_RANKS)
+        return next((setting for setting in flags if setting.value is True), None)
+
     brought = last("capabilities")
-    given_flags = highest("read_only", OPERATOR_RANKS), every("read_only", ACCESS_CHANNELS)
-    flags = (*given_flags[0], *given_flags[1], *highest("read_only", CALLER_RANKS))
     return Effective(
         allow_tools=allowed("allow_tools"),
         allow_tags=allowed("allow_tags"),
         deny_tools=every("deny_tools"),
         deny_tags=every("deny_tags"),
-        read_only=next((flag for flag in flags if flag.value is True), None),
+        read_only=flag("read_only"),
+        no_destructive=flag("no_destructive"),
         query=last("query"),
         top_k=last("top_k"),
         pins=every("pins"),
@@ -229,7 +234,7 @@ class Narrowing:
         origin: where it comes from, as `explain` tells it.
         allow_tools, allow_tags: names of which a component needs one; None for no list. `*` stands for any characters.
         deny_tools, deny_tags: names of which a component may have none.
-        read_only: whether only components annotated `readOnlyHint: true` are left.
+        read_only, no_destructive: whether only components are left that change, or destroy, nothing by what they say.
         capabilities: of components that come with a capability, those whose capability is here are left; None for all.
     """
 
@@ -239,6 +244,7 @@ class Narrowing:
     deny_tools: frozenset[str] = frozenset()
     deny_tags: frozenset[str] = frozenset()
     read_only: bool = False
+    no_destructive: bool = False
     capabilities: frozenset[str] | None = None
 
     def narrowed(self, effective: Effective) -> Effective:
@@ -248,8 +254,9 @@ class Narrowing:
             if (names := getattr(self, field)) is not None and (names or field.startswith("allow")):
                 added = _names(names, self.origin, of_toolsets=field == "deny_tools")
                 changes[field] = (*getattr(effective, field), added)
-        if self.read_only and effective.read_only is None:
-            changes["read_only"] = Setting(True, (self.origin,))
+        for flag in ("read_only", "no_destructive"):
+            if getattr(self, flag) and getattr(effective, flag) is None:
+                changes[flag] = Setting(True, (self.origin,))
         if (active := self.capabilities) is not None:
             changes["capabilities"] = active if effective.capabilities is None else active & effective.capabilities
         return replace(effective, **changes) if changes else effective

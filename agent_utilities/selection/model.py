@@ -19,7 +19,8 @@ Side = Literal["operator", "caller", "profile"]
 """Whose a setting is; `profile`: the operator wrote it, and it holds for a caller who names the profile it is in."""
 Policy = Literal["narrow", "override"]
 SearchFieldName = Literal["tool_search", "active", "initial_k", "search_k", "search_turns", "max_active", "max_tools"]
-BoundName = Literal["allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only", "capabilities"]
+FlagName = Literal["read_only", "no_destructive"]
+BoundName = FlagName | Literal["allow_tools", "deny_tools", "allow_tags", "deny_tags", "capabilities"]
 FieldName = BoundName | SearchFieldName | Literal["query", "top_k", "pins", "profile"]
 
 OPERATOR_CHANNELS: tuple[Channel, ...] = ("file", "project", "env", "cli")
@@ -112,7 +113,7 @@ class Setting:
     """One field's value from one channel.
 
     Args:
-        value: `NameSet` for tools and tags, `bool` for read-only, a tuple of texts for the query, `int` for numbers,
+        value: `NameSet` for tools and tags, `bool` for flags, a tuple of texts for the query, `int` for numbers,
             `Threshold` for tool search, `Active` for the active set.
         origins: the spellings it came by, such as `("header x-mcp-enabled-tools",)`, sorted.
         side: which side of the trust boundary gave it.

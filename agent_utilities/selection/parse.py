@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from urllib.parse import parse_qsl, quote, unquote_to_bytes
+from urllib.parse import parse_qsl, quote, unquote_plus, unquote_to_bytes
 
 from agent_utilities.activation.active_text import check_active_count, read_active
 from agent_utilities.activation.deferral import AUTO, OFF, ON, Active, Threshold
@@ -161,8 +161,22 @@ def read_env(environ: Mapping[str, str], *, known: Iterable[str] = ()) -> Select
         SelectionError: a value can't be read, or an unknown `MCP_*` name is a near miss of a known one.
     """
     others = frozenset(known)
-    given = sorted((key, environ[key]) for key in environ if _ENV_PREFIX.match(key) and key not in others)
+    own = sorted(key for key in environ if _ENV_PREFIX.match(key) and key not in others)
+    given = [(key, unquoted(environ[key])) for key in own]
     return read_pairs(given, "env")
+
+
+_QUOTED = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)')\s*""")
+
+
+def unquoted(text: str) -> str:
+    """Return a variable's value without the quotes around it, or around each of its names.
+
+    Shells take them away, `docker run --env-file` and others hand them on.
+    """
+    parts = [text] if _QUOTED.fullmatch(text) else text.split(",")
+    found = [_QUOTED.fullmatch(part) for part in parts]
+    return ",".join(each[1] or each[2] or "" for each in found if each) if all(found) else text
 
 
 def read_cli(options: Iterable[tuple[str, str]]) -> Selection:
@@ -182,7 +196,7 @@ def read_request(query_string: bytes, headers: tuple[tuple[bytes, bytes], ...]) 
     """
     if len(headers) > MAX_KEYS:
         raise SelectionError("too many headers", f"{len(headers)} headers", "headers", f"give at most {MAX_KEYS}")
-    pairs = _query_pairs(query_string)
+    pairs = query_pairs(query_string)
     decoded = [
         (name, _header_text(value, f"header {name}") if field_of(name, "header") else "")
         for name, value in ((key.decode("latin-1"), value) for key, value in headers)
@@ -236,7 +250,12 @@ def text_of(value: object, field: Field, source: str) -> str:
     return ",".join(value) or ("" if field.kind in ("active", "capabilities") else "none")
 
 
-def _query_pairs(query_string: bytes) -> list[tuple[str, str]]:
+def query_pairs(query_string: bytes) -> list[tuple[str, str]]:
+    """Return the keys and values of a URL query, a flag without a value as one that is true.
+
+    Raises:
+        SelectionError: it is too long, or not UTF-8.
+    """
     if not query_string:
         return []
     if len(query_string) > 8 * MAX_BYTES:
@@ -246,10 +265,16 @@ def _query_pairs(query_string: bytes) -> list[tuple[str, str]]:
         hint = f"give at most {MAX_KEYS}, names of one field as one list"
         raise SelectionError("too many keys", f"{query_string.count(b'&') + 1} keys", "URL query", hint)
     text = utf8_text(query_string, "URL query")
+    parts = [f"{part}=true" if _is_bare_flag(part) else part for part in text.split("&")]
     try:
-        return parse_qsl(text, keep_blank_values=True, encoding="utf-8", errors="strict")
+        return parse_qsl("&".join(parts), keep_blank_values=True, encoding="utf-8", errors="strict")
     except ValueError:
         raise SelectionError("the query string is not UTF-8", text, "URL query", "percent-encode UTF-8") from None
+
+
+def _is_bare_flag(part: str) -> bool:
+    field = None if "=" in part else field_of(unquote_plus(part), "query")
+    return field is not None and field.kind == "flag"
 
 
 def encoded_header(text: str) -> str:

@@ -81,17 +81,19 @@ def _fits(name: str, parts: list[str]) -> bool:
     return True
 
 
-RuleName = Literal[
-    "configured", "inactive", "denied_tool", "denied_tag", "not_read_only", "not_allowed_tool", "not_allowed_tag"
-]
+_ByName = Literal["configured", "inactive", "denied_tool", "denied_tag", "not_allowed_tool", "not_allowed_tag"]
+RuleName = _ByName | Literal["not_read_only", "may_destroy"]
 
 _DENIES: frozenset[RuleName] = frozenset(("configured", "denied_tool", "denied_tag"))
+BY_HINTS: frozenset[RuleName] = frozenset(("not_read_only", "may_destroy"))
+"""Those that judge by what a tool says of itself, which many say nothing of."""
 _TEXT: dict[RuleName, str] = {
     "configured": "denied in its configuration",
     "inactive": "of no active capability",
     "denied_tool": "denied by name",
     "denied_tag": "denied by tag",
     "not_read_only": "not annotated readOnlyHint: true",
+    "may_destroy": "annotated neither readOnlyHint: true nor destructiveHint: false",
     "not_allowed_tool": "not among the allowed tools",
     "not_allowed_tag": "bears none of the allowed tags",
 }
@@ -129,6 +131,7 @@ class Bounds:
             ("denied_tool", effective.deny_tools),
             ("denied_tag", effective.deny_tags),
             ("not_read_only", [] if effective.read_only is None else [effective.read_only]),
+            ("may_destroy", [] if effective.no_destructive is None else [effective.no_destructive]),
             ("not_allowed_tool", effective.allow_tools),
             ("not_allowed_tag", effective.allow_tags),
         )
@@ -196,6 +199,8 @@ def _refused(rule: Rule, catalog: Catalog) -> Steps[Collection[int]]:
         return [i for i in catalog.of_capabilities if (entries[i].capabilities or frozenset()).isdisjoint(active)]
     if rule.name == "not_read_only":
         return [i for i, entry in enumerate(entries) if not entry.read_only]
+    if rule.name == "may_destroy":
+        return [i for i, entry in enumerate(entries) if entry.destructive and not entry.read_only]
     names, of_tools = _names(rule.setting), rule.name in ("denied_tool", "not_allowed_tool")
     is_deny = rule.name in _DENIES
     if names.everything:

@@ -88,7 +88,15 @@ def _docstrings(model: type) -> dict[str, str]:
 
 def _title(field: Field) -> str:
     title = {"read_only": "read-only", "top_k": "top_k"}.get(field.name, field.name.replace("_", " "))
-    is_bound = field.name in ("allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only", "profile")
+    is_bound = field.name in (
+        "allow_tools",
+        "deny_tools",
+        "allow_tags",
+        "deny_tags",
+        "read_only",
+        "no_destructive",
+        "profile",
+    )
     return title if is_bound else f"{title} (preference)"
 
 

@@ -69,11 +69,14 @@ FOLDED = {
 """The form under which those compare that are not in it already, written out so that it is not the code's own."""
 
 entries = st.builds(
-    lambda name, tags, read_only, version: entry("tool", name, tags=tags, read_only=read_only, version=version),
+    lambda name, tags, read_only, version, destructive: entry(
+        "tool", name, tags=tags, read_only=read_only, version=version, destructive=destructive
+    ),
     st.sampled_from(NAMES),
     st.sets(st.sampled_from(TAGS), max_size=3),
     st.sampled_from([None, True, False]),
     st.sampled_from([None, None, "1", "2"]),
+    st.booleans(),
 )
 catalogs = st.lists(entries, max_size=8).map(lambda found: Catalog(tuple(found)))
 name_lists = st.lists(st.sampled_from(PATTERNS), min_size=1, max_size=3).map(",".join)
@@ -90,6 +93,7 @@ PROFILES: dict[FileChannel, dict[str, dict[str, str]]] = {
         "Straße": {"toolsets": "git,fs", "disabled-tools": "rm*", "read_only": "false"},
         "open": {"tools": "all", "tags": "all", "read_only": "false", "tool_search": "on", "pin": "rm"},
         "shut": {"tools": "none"},
+        "safe": {"no-destructive": "true"},
         "empty": {},
     },
     "project": {
@@ -99,7 +103,7 @@ PROFILES: dict[FileChannel, dict[str, dict[str, str]]] = {
     },
 }
 """The profiles of the user's file and of the project's, as a person writes them."""
-PROFILE_NAMES = ["review", "REVIEW", "Straße", "STRASSE", "open", "shut", "empty", "lean", "none"]
+PROFILE_NAMES = ["review", "REVIEW", "Straße", "STRASSE", "open", "shut", "safe", "empty", "lean", "none"]
 
 
 @dataclass(frozen=True)
@@ -267,8 +271,9 @@ def plain_permits(given: list[Spelled], tool: Entry) -> bool:
     if _denied(given, tool):
         return False
     for side in _SIDES:
-        flags = next((f for rank in side if (f := [x for c in rank if (x := _flag(given, c)) is not None])), [])
-        if any(flags) and not tool.read_only:
+        if _flagged(given, side, "read_only") and not tool.read_only:
+            return False
+        if _flagged(given, side, "no_destructive") and not tool.read_only and tool.destructive:
             return False
         for name, fits in (("allow_tools", _named), ("allow_tags", _tagged)):
             lists = ([a for c in rank if (a := plain(given, name, c)) is not None] for rank in side)  # type: ignore[arg-type]
@@ -327,8 +332,13 @@ def _denied(given: list[Spelled], tool: Entry) -> bool:
     )
 
 
-def _flag(given: list[Spelled], channel: Channel) -> bool | None:
-    keys = {_plain_key(k) for row in FIELDS if row.name == "read_only" for k in _spellings(row, channel)}
+def _flagged(given: list[Spelled], side: tuple[tuple[Channel, ...], ...], name: FieldName) -> bool:
+    """Whether a flag holds on a side: where the highest channels that give it say true."""
+    return any(next((f for rank in side if (f := [x for c in rank if (x := _flag(given, c, name)) is not None])), []))
+
+
+def _flag(given: list[Spelled], channel: Channel, name: FieldName) -> bool | None:
+    keys = {_plain_key(k) for row in FIELDS if row.name == name for k in _spellings(row, channel)}
     texts = [s.text for s in given if s.channel == channel and _plain_key(s.key) in keys]
     return any(text.lower() in ("true", "1", "on") for text in texts) if texts else None
 

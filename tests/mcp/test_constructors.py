@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 from fastmcp import Client, FastMCP
+from mcp_types import ToolAnnotations
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -68,3 +69,77 @@ async def test_its_operators_bounds_hold(made: Callable[..., AgentServer]) -> No
         assert (await client.call_tool("show")).structured_content == {"path": "/show"}
         refused = await client.call_tool("wipe", raise_on_error=False)
         assert refused.content[0].text == "Unknown tool: 'wipe'"
+
+
+METHODS = ("get", "head", "options", "put", "delete", "post", "patch")
+OPERATIONS = {
+    "openapi": "3.1.0",
+    "info": {"title": "orders", "version": "1"},
+    "paths": {"/order": {method: {"operationId": method, "responses": _ANSWER} for method in METHODS}},
+}
+READ = ["get", "head", "options"]
+
+
+class OtherApi(Api):
+    """The same of an application with an operation of each method."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the specification."""
+        return OPERATIONS
+
+
+def as_api(**options: Any) -> AgentServer:
+    return AgentServer.from_openapi(OPERATIONS, httpx2.AsyncClient(base_url="http://orders"), **options)
+
+
+def as_app(**options: Any) -> AgentServer:
+    return AgentServer.from_fastapi(OtherApi(), **options)
+
+
+async def hints(server: AgentServer) -> dict[str, dict[str, Any]]:
+    """Return what each tool says of itself, where it says anything."""
+    async with Client(server) as client:
+        return {t.name: t.annotations.model_dump(exclude_none=True) for t in await client.list_tools() if t.annotations}
+
+
+@every("made", [as_api, as_app])
+@every("bound", ["MCP_READ_ONLY", "MCP_NO_DESTRUCTIVE"])
+async def test_of_operations_those_that_read_are_left(made: Callable[..., AgentServer], bound: str) -> None:
+    async with Client(made(environ={"MCP_GRAPH": "off", bound: "true"})) as client:
+        assert sorted(await tool_names(client)) == READ
+
+
+@every("made", [as_api, as_app])
+async def test_operations_say_what_their_methods_mean(made: Callable[..., AgentServer]) -> None:
+    reads = {"read_only_hint": True, "destructive_hint": False, "idempotent_hint": True}
+    said = await hints(made(environ={"MCP_GRAPH": "off"}))
+    deletes = {"destructive_hint": True, "idempotent_hint": True}
+    assert said == {**dict.fromkeys(READ, reads), "put": {"idempotent_hint": True}, "delete": deletes}
+
+
+async def test_what_an_author_says_of_an_operation_holds() -> None:
+    def customise(route: Any, component: Any) -> None:
+        match route.method:
+            case "GET":
+                component.annotations = ToolAnnotations(title="Look", destructive_hint=True)
+            case "HEAD":
+                component.annotations = ToolAnnotations(title="Peek")
+            case "POST":
+                component.annotations = {"readOnlyHint": True}
+            case "PUT":
+                component.annotations = ToolAnnotations(destructive_hint=False)
+            case "DELETE":
+                raise RuntimeError("not today")
+
+    given = (OPERATIONS, httpx2.AsyncClient(base_url="http://orders"), "orders", None, None, customise)
+    for server in (
+        AgentServer.from_openapi(*given, environ={"MCP_GRAPH": "off"}),
+        as_app(mcp_component_fn=customise, environ={"MCP_GRAPH": "off"}),
+    ):
+        said = await hints(server)
+        assert said["get"] == {"title": "Look", "destructive_hint": True}
+        assert (said["head"]["title"], said["head"]["read_only_hint"]) == ("Peek", True)
+        assert said["post"] == {"read_only_hint": True}
+        assert said["put"] == {"destructive_hint": False}
+        assert said["delete"]["destructive_hint"] is True
+        assert "patch" not in said

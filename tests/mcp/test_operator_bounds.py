@@ -167,6 +167,18 @@ class TestTheLineAtTheStart:
                 {"MCP_DISABLED_TOOLS": "tail_log,keys"},
                 "logs: 1 of 4 tools permitted; MCP_DISABLED_TOOLS keys,tail_log (env); --read-only (cli)",
             ),
+            (
+                [("--read-only", "true")],
+                {"MCP_DISABLED_TAGS": "read"},
+                "logs: 0 of 4 tools permitted: they are not annotated readOnlyHint: true (option --read-only); "
+                "MCP_DISABLED_TAGS read (env); --read-only (cli)",
+            ),
+            (
+                [("--no-destructive", "true"), ("--disabled-tags", "read")],
+                {},
+                "logs: 0 of 4 tools permitted: they are annotated neither readOnlyHint: true nor destructiveHint: "
+                "false (option --no-destructive); --disabled-tags read (cli); --no-destructive (cli)",
+            ),
         ],
     )
     async def test_says_what_holds_and_where_it_was_set(self, caplog, options, environ, line):

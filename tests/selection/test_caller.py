@@ -84,6 +84,9 @@ class TestUrl:
         url = selection_url("http://127.0.0.1:8001/mcp", query="журнал ошибок")
         assert effective(read_request(url.partition("?")[2].encode(), ())).query_text == "журнал ошибок"
 
+    def test_keeps_a_flag_that_has_no_value(self):
+        assert selection_url("http://x/mcp?read_only", tools=["a"]) == "http://x/mcp?read_only=true&tools=a"
+
     def test_keeps_other_keys_and_replaces_its_own(self):
         url = selection_url("http://h/mcp?token=t&tools=old&toolsets=older", tools=["new"])
         assert url == "http://h/mcp?token=t&tools=new"

@@ -52,6 +52,38 @@ class TestNotSet:
         assert read_request(b"session_id=1&token=%00", ((b"x-mcp-other", b"\xff"),)) == Selection()
 
 
+class TestAFlagInAURL:
+    def test_without_a_value_is_true_and_with_a_blank_one_is_not_set(self):
+        for query, held in [
+            (b"read_only", True),
+            (b"readonly&tools=a", True),
+            (b"tools=a&READ-ONLY", True),
+            (b"read%5Fonly", True),
+            (b"read_only=", None),
+            (b"read_only=%20", None),
+            (b"read_only=false", False),
+        ]:
+            setting = read_request(query, ()).get("read_only", "query")
+            assert (setting and setting.value) is held
+        assert read_request(b"no_destructive&q", ()).get("no_destructive", "query").value is True
+
+    def test_other_keys_without_a_value_are_blank(self):
+        assert read_request(b"tools&q&top_k&debug", ()) == Selection()
+
+
+class TestVariablesInQuotes:
+    def test_are_read_without_them(self):
+        for text in ['"a,b"', "'a,b'", ' "a,b" ', '"a","b"', "'a', 'b'", "\"a\",'b'"]:
+            setting = read_env({"MCP_DISABLED_TAGS": text}).get("deny_tags", "env")
+            assert setting.value == NameSet(frozenset({"a", "b"}))
+        assert read_env({"MCP_READ_ONLY": '"true"'}).get("read_only", "env").value is True
+        assert read_env({"MCP_TOOLS": '""', "MCP_TAGS": "' '"}) == Selection()
+
+    def test_quotes_that_are_a_part_of_words_stay(self):
+        for text in ['say "hello" to', 'a "b", "c"', '"a" and "b"']:
+            assert read_env({"MCP_QUERY": text}).get("query", "env").value == (text,)
+
+
 class TestRefused:
     def test_with_what_is_wrong(self):
         for query, what in [

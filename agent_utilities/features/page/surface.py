@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agent_utilities.selection.model import Channel
 
 CLAIMS = "claims"
-_N_FIRST = 7
+_N_FIRST = 8
 """Fields that most people try: what is permitted, and words."""
 
 

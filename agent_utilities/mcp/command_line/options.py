@@ -164,7 +164,8 @@ def _annotation(spelling: str, field: Field) -> Any:
     elif spelling != main:
         help, env = f"Same as {main}.", ""
     if field.kind == "flag":
-        declaration = f"{spelling}/--no-{spelling.removeprefix('--')}"
+        said = spelling.removeprefix("--")
+        declaration = f"{spelling}/--{said.removeprefix('no-') if said.startswith('no-') else f'no-{said}'}"
         return Annotated[bool | None, option(declaration, help=help, env=env, panel=panel, few=few)]
     metavar = _METAVARS.get(field.kind, "NAMES")
     return Annotated[list[str] | None, option(spelling, help=help, env=env, panel=panel, few=few, metavar=metavar)]

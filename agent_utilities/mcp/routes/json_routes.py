@@ -16,6 +16,7 @@ from agent_utilities.activation.deferral import Active, Threshold
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.mcp.request import ToolsListed, serving
 from agent_utilities.mcp.sessions import NOBODY, caller_of
+from agent_utilities.mcp.surface.components import bearing_of
 from agent_utilities.mcp.wire.middleware import summarise
 from agent_utilities.resolution.answer import reasons_by_name
 from agent_utilities.runtime.waiting import in_turns
@@ -91,13 +92,14 @@ async def _tools(host: AgentServer, request: Request) -> dict[str, Any]:
 
 
 def _shown(tool: Tool) -> dict[str, Any]:
-    definition = tool.to_mcp_tool(name=tool.name)
+    definition, bearing = tool.to_mcp_tool(name=tool.name), bearing_of("tool", tool)
     return {
         "name": tool.name,
         "title": definition.title,
         "description": tool.description,
         "tags": sorted(tool.tags),
-        "readOnly": bool(tool.annotations and tool.annotations.read_only_hint),
+        "readOnly": bearing.read_only,
+        "destructive": bearing.destructive,
         "tokens": n_tokens(definition.model_dump(mode="json", by_alias=True, exclude_none=True)),
     }
 
@@ -110,8 +112,7 @@ def _as_given(caller: Selection) -> dict[str, Any]:
         for setting in getattr(settled, name):
             if isinstance(setting.value, NameSet):
                 spelled.setdefault(name, []).extend(setting.value.spelled())
-    if settled.read_only is not None:
-        spelled["read_only"] = True
+    spelled |= {flag: True for flag in ("read_only", "no_destructive") if getattr(settled, flag) is not None}
     if settled.query_text is not None:
         spelled["query"] = settled.query_text
     if settled.top_k is not None:

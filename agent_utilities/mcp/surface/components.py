@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from fastmcp.prompts.base import Prompt
 from fastmcp.resources.base import Resource
 from fastmcp.resources.template import ResourceTemplate
 from fastmcp.server.transforms.visibility import is_enabled
 from fastmcp.tools.base import Tool
+from mcp_types import ToolAnnotations
 from pydantic import BaseModel
 
 from agent_utilities.catalog.model import ComponentKind, Entry, entry
 
+_Server = TypeVar("_Server")
 Component = Tool | Prompt | Resource | ResourceTemplate
 
 LISTING: dict[ComponentKind, str] = {
@@ -33,6 +36,7 @@ class Bearing(NamedTuple):
 
     tags: frozenset[str]
     read_only: bool
+    destructive: bool
     is_guarded: bool
     denied_by: str | None = None
     capabilities: frozenset[str] | None = None
@@ -84,6 +88,7 @@ def entry_of(kind: ComponentKind, component: Any, traits: Traits | None = None) 
         name_of(kind, component),
         tags=component.tags,
         read_only=bearing.read_only,
+        destructive=bearing.destructive,
         aliases=aliases,
         content=traits.content() if traits is not None else "",
         version=component.version,
@@ -113,10 +118,13 @@ def as_models_read(tool: Tool) -> dict[str, Any]:
 
 def bearing_of(kind: ComponentKind, component: Any) -> Bearing:
     """Return what a bound judges of a component as it is now; reading a prompt or a resource is always read-only."""
-    is_read_only = kind != "tool" or _read_only(component)
+    hints = component.annotations if kind == "tool" else None
+    is_read_only = kind != "tool" or (hints is not None and hints.read_only_hint is True)
+    may_destroy = not is_read_only and (hints is None or hints.destructive_hint is not False)
     denied_by = getattr(component, "denied_by", None)
     capabilities = getattr(component, "capabilities", None)
-    return Bearing(frozenset(component.tags), is_read_only, component.auth is not None, denied_by, capabilities)
+    tags, is_guarded = frozenset(component.tags), component.auth is not None
+    return Bearing(tags, is_read_only, may_destroy, is_guarded, denied_by, capabilities)
 
 
 def traits_of(kind: ComponentKind, component: Any) -> Traits:
@@ -130,10 +138,6 @@ def traits_of(kind: ComponentKind, component: Any) -> Traits:
         _particulars(kind, component),
         is_enabled(component),
     )
-
-
-def _read_only(tool: Any) -> bool:
-    return tool.annotations is not None and tool.annotations.read_only_hint is True
 
 
 def _particulars(kind: ComponentKind, component: Any) -> dict[str, Any]:
@@ -164,3 +168,39 @@ def _plain(value: Any) -> Any:
 
 _ENCODER = json.JSONEncoder(sort_keys=True, check_circular=False, default=_plain)
 """Made once: to make one takes as long as to write a small component."""
+
+
+# -- what tools made of HTTP operations say of themselves ----------------------------------------------------------
+
+_SAFE = {"read_only_hint": True, "destructive_hint": False, "idempotent_hint": True}
+_HINTS: Mapping[str, Mapping[str, bool]] = {
+    **dict.fromkeys(("GET", "HEAD", "OPTIONS", "TRACE"), _SAFE),
+    "PUT": {"idempotent_hint": True},
+    "DELETE": {"destructive_hint": True, "idempotent_hint": True},
+}
+"""By a method, as RFC 9110, 9.2 has it; what nothing is said of may destroy, and so may a `PUT`, which overwrites."""
+
+
+def with_hints(make: Callable[..., _Server], *given: Any, **options: Any) -> _Server:
+    """Return the server that FastMCP's `from_openapi` or `from_fastapi` makes, whose tools say what methods mean."""
+    call = inspect.signature(make).bind(*given, **options)
+    authors = call.arguments.get("mcp_component_fn")
+
+    def customise(route: Any, component: Any) -> None:
+        try:
+            if authors is not None:
+                authors(route, component)
+        finally:
+            if isinstance(component, Tool):
+                component.annotations = _hinted(component.annotations, str(route.method).upper())
+
+    call.arguments["mcp_component_fn"] = customise
+    return make(*call.args, **call.kwargs)
+
+
+def _hinted(annotations: Any, method: str) -> ToolAnnotations | None:
+    """Return what a tool says of itself; whether it reads or destroys is its author's to say where they say either."""
+    said = ToolAnnotations.model_validate(annotations or {})
+    hints = _HINTS.get(method, {}) if said.read_only_hint is None and said.destructive_hint is None else {}
+    unsaid = {hint: value for hint, value in hints.items() if getattr(said, hint) is None}
+    return said.model_copy(update=unsaid) if annotations or unsaid else None

@@ -9,7 +9,7 @@ import re
 from contextlib import ExitStack
 from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
-from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
+from urllib.parse import quote, unquote_to_bytes, urlencode
 
 import fastmcp
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -39,7 +39,7 @@ from agent_utilities.selection.caller import (
 from agent_utilities.selection.channels import LONGEST_KEY, field_of, is_selection_header
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import NOTHING, NameSet, Selection
-from agent_utilities.selection.parse import read_request, utf8_text
+from agent_utilities.selection.parse import query_pairs, read_request, utf8_text
 from agent_utilities.selection.profiles import NO_PROFILE
 
 if TYPE_CHECKING:
@@ -232,8 +232,7 @@ def _header(name: bytes) -> tuple[bool, bool]:
 
 def _carrying(query_string: bytes, path: PathSelection, send: Send) -> Send:
     """Return a `send` that adds the selection in a URL to that of the endpoint event."""
-    given = parse_qsl(query_string.decode("utf-8"), keep_blank_values=True)
-    in_query = [(key, value) for key, value in given if field_of(key, "query") is not None]
+    in_query = [(key, value) for key, value in query_pairs(query_string) if field_of(key, "query") is not None]
     carried = urlencode([*path, *in_query])
     done = not carried
 
