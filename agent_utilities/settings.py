@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
 from agent_utilities.errors import SettingsError
 from agent_utilities.selection.model import Policy
+from agent_utilities.selection.parse import unquoted
 from agent_utilities.selection.profiles import FileSetting
 
 
@@ -191,7 +192,7 @@ def read_settings(environ: Mapping[str, str], files: Sequence[Mapping[str, FileS
     Raises:
         SettingsError: a value can't be read.
     """
-    texts = {field: environ.get(variable(field), "").strip() for field in Settings.model_fields}
+    texts = {field: unquoted(environ.get(variable(field), "")).strip() for field in Settings.model_fields}
     in_environ = {field: FileSetting(text, f"env {variable(field)}") for field, text in texts.items() if text}
     given: dict[str, FileSetting] = {}
     for layer in (*files, in_environ):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_utilities.errors import SettingsError
+from agent_utilities.selection.parse import unquoted
 from agent_utilities.selection.profiles import FileChannel, FileFields, FileSetting, SettingsFiles, read_fields
 from agent_utilities.settings import TABLES, Settings, checked, read_settings
 
@@ -67,7 +68,7 @@ def read_files(environ: Mapping[str, str] | None = None) -> SettingsFiles:
     Raises:
         InputError: a file can't be read, or says what it may not.
     """
-    named = (os.environ if environ is None else environ).get(VARIABLE, "").strip()
+    named = unquoted((os.environ if environ is None else environ).get(VARIABLE, "")).strip()
     if named.lower() in ("none", "off"):
         return SettingsFiles()
     if named:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal
 
 from agent_utilities.selection.meaning import Meaning, meaning_of, words_of
-from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName, nearest
+from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName, is_one_edit, nearest
 
 ValueKind = Literal[
     "names", "tags", "flag", "text", "count", "number", "threshold", "active", "profile", "capabilities"
@@ -161,8 +161,10 @@ def normal_key(key: str, channel: Channel) -> str:
 _BY_SPELLING: dict[Channel, dict[str, Field]] = {channel: dict(spellings(channel)) for channel in CHANNELS}
 _BY_STEM: dict[str, Field] = {stem: row for row in FIELDS for stem in row.stems}
 _DENYING = [stem for stem, row in _BY_STEM.items() if row.name.startswith("deny")]
-_NEAR_COMMON_WORDS = frozenset({"pin", "active", "search_k"})
-"""Stems that foreign keys nearly spell, such as `ping`, `inactive`, `search_key`: only a plural is taken for them."""
+_NEAR_COMMON_WORDS = frozenset({"pin", "active", "search_k", "tabs", "taps", "tales"})
+"""Stems that foreign keys nearly spell, such as `ping`, `inactive`, `search_key`: only a plural is taken for them; and
+words that are nearly a stem.
+"""
 _PERMITTING = [stem for stem in _BY_STEM if stem not in _DENYING and stem not in _NEAR_COMMON_WORDS]
 
 
@@ -212,7 +214,9 @@ def _misspelt(words: str) -> tuple[Meaning, ...]:
     """Return what misspelt words may mean: one row for each polarity that they nearly spell."""
     if (stem := words.removesuffix("s")) in _NEAR_COMMON_WORDS:
         return (Meaning(_BY_STEM[stem].name, stem),)
-    near = (nearest(words, stems, _NEAR) for stems in (_PERMITTING, _DENYING))
+    near = [nearest(words, stems, _NEAR) for stems in (_PERMITTING, _DENYING)]
+    if words[:1] == "t" and words not in _NEAR_COMMON_WORDS:
+        near += [stem for stem in ("tags", "tools") if stem not in near and is_one_edit(words, stem)]
     return tuple(Meaning(_BY_STEM[stem].name, stem) for stem in near if stem is not None)
 
 

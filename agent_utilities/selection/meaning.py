@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from agent_utilities.selection.model import Channel, nearest
 
-_Role = Literal["tools", "tags", "allow", "deny", "bound", "not", "filler", "read", "only", "readonly"]
+_Role = Literal["tools", "tags", "allow", "deny", "bound", "not", "filler", "read", "only", "readonly", "destructive"]
 """What a word says: of what, whether to permit or to refuse, `bound` for one of both, `filler` for nothing more."""
 
 
@@ -27,14 +27,15 @@ class Meaning(NamedTuple):
 
 
 _WORDS: dict[_Role, str] = {
-    "tools": "tool tools toolset toolsets component components",
+    "tools": "tool tools toolset toolsets component components prompt prompts resource resources template templates",
     "tags": "tag tags",
     "allow": """
         allow allowed allowing allowlist allowlisted enable enabled enabling expose exposed grant granted include
-        included including keep permit permitted select selected selection show use visible whitelist whitelisted
+        included including keep permit permitted select selected selection show use visible white whitelist whitelisted
     """,
     "deny": """
-        avoid ban banned blacklist blacklisted block blocked blocking blocklist denied denies deny denying denylist
+        avoid ban banned black blacklist blacklisted block blocked blocking blocklist
+        denied denies deny denying denylist
         disable disabled disabling disallow disallowed drop exclude excluded excluding exclusion forbid forbidden hidden
         hide ignore ignored omit omitted prohibit prohibited refuse refused reject rejected remove removed revoke
         revoked skip skipped suppress suppressed
@@ -45,14 +46,30 @@ _WORDS: dict[_Role, str] = {
     "read": "read",
     "only": "only",
     "readonly": "readonly",
+    "destructive": "destructive nondestructive",
 }
 _ROLES: dict[str, _Role] = {word: role for role, words in _WORDS.items() for word in words.split()}
 _OF = {word: word.removesuffix("s") + "s" for word in f"{_WORDS['tools']} {_WORDS['tags']}".split()}
-"""The plural of each word that says of what: a stem ends with it."""
-_ALONE = frozenset("allow allowed blocked denied deny disabled enabled exclude excluded".split())
-"""What a caller would write by itself, meaning tools; of other words alone too many mean something else."""
+_OF |= dict.fromkeys("prompt prompts resource resources template templates".split(), "components")
+"""What a stem ends with that says the same: the plural of a word, or what a prompt is as well."""
+_SINGLE = frozenset(("prompt", "resource", "template", "templates"))
+"""What foreign keys have by the one, such as `?resource=` of OAuth."""
+_COMMON = frozenset(
+    """
+    black blocking dont drop filter filtered filters grant granted hidden ignore ignored keep limit never no not
+    remove removed revoke
+    revoked select selected selection show skip skipped use visible white
+    """.split()
+)
+"""What says nothing of bounds by itself, or of one of those: too many foreign keys are made of it."""
+_ALONE = frozenset(word for word, role in _ROLES.items() if role in ("allow", "deny", "bound", "not", "only")) - _COMMON
+"""What a caller would write by itself, meaning tools."""
+_LISTED = frozenset(("all", "list", "lists", "names"))
+"""What such a word may have beside it."""
+_TOGGLES = frozenset(("enabled", "disabled"))
+"""What other programs' variables say by itself of the whole of them."""
 
-_SAYS_OF_WHAT = re.compile("tool|tag|component|readonly")
+_SAYS_OF_WHAT = re.compile("tool|tag|component|prompt|resource|template|readonly|destructive")
 _SPLIT = re.compile(r"[^a-z0-9]+")
 _INDEX = re.compile(r"\[[^\]]*\]$")
 _LONGEST_JOINED = 24
@@ -86,15 +103,30 @@ def meaning_of(key: str, channel: Channel) -> tuple[Meaning, ...] | None:
     kinds = {role for _, role in roles}
     if kinds >= {"read", "only"} or "readonly" in kinds:
         return (Meaning("read_only", ""),)
+    if "destructive" in kinds:
+        return (Meaning("no_destructive", ""),)
     of = [(_OF[word], role) for word, role in roles if role in ("tools", "tags")]
     sides = _sides([role for _, role in roles])
     if not of:
-        is_alone = is_ours and channel != "env" and len(words) == 1 and words[0] in _ALONE
-        return tuple(Meaning(f"{side}_tools", "tools") for side in sides) if is_alone else not_told
+        is_bound = is_ours and _says_alone(words) and not (channel == "env" and words[0] in _TOGGLES)
+        return tuple(Meaning(f"{side}_tools", "tools") for side in sides) if is_bound else not_told
+    if {word for word, role in roles if role != "filler"} <= _COMMON | _SINGLE:
+        return ()
     if not sides and (not is_ours or len(roles) > 1):
         return ()  # such as `x-mcp-tool-name`
     name, kind = of[-1]
     return tuple(Meaning(f"{side}_{kind}", name) for side in sides or ("allow",))
+
+
+def _says_alone(words: Sequence[str]) -> bool:
+    """Return whether words say a bound and not what it is of, such as `hide` or `black_list`; no misspelt ones do."""
+    said = {_singular(word) for word in words} - _LISTED
+    return _singular("".join(words)) in _ALONE or (len(said) == 1 and said <= _ALONE)
+
+
+def _singular(word: str) -> str:
+    """Return the known word that one is the plural of; any other as it is."""
+    return word if word in _ROLES or word[:-1] not in _ROLES or word[-1:] != "s" else word[:-1]
 
 
 def _sides(roles: Sequence[_Role]) -> tuple[str, ...]:
@@ -108,8 +140,8 @@ def _sides(roles: Sequence[_Role]) -> tuple[str, ...]:
 
 def _known(word: str) -> list[str]:
     """Return the known words that one is made of, or the long one that it is a slip of the pen from; none otherwise."""
-    if word in _ROLES:
-        return [word]
+    if (known := _singular(word)) in _ROLES:
+        return [known]
     if len(word) <= _LONGEST_JOINED and _SAYS_OF_WHAT.search(word) and (parts := _taken_apart(word)):
         return parts
     # The first letter is rarely the wrong one.

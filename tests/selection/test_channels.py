@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import get_args
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_utilities.activation.deferral import AUTO, Active
 from agent_utilities.selection.channels import FIELDS, META_KEY, field_of, is_selection_header, near_miss, spellings
-from agent_utilities.selection.model import WRITTEN, Channel, NameSet, Selection
+from agent_utilities.selection.model import WRITTEN, BoundName, Channel, NameSet, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
 from agent_utilities.selection.profiles import read_fields
 
@@ -18,12 +19,16 @@ FOREIGN_VARIABLES = [
     "MCP_GRAPH", "MCP_TRANSPORT", "MCP_LOG_LEVEL", "MCP_DEBUG", "MCP_ENABLED", "MCP_DISABLED", "MCP_TOOL_TIMEOUT",
     "MCP_TOOLS_DIR", "MCP_ENABLE_TOOL_CACHE", "MCP_ALLOWED_TOKENS", "MCP_MODE", "MCP_READ_TIMEOUT", "MCP_PROXY_URL",
     "MCP_EMBEDDINGS_API_KEY", "MCP_SELECTION_POLICY", "MCP_STAGE", "MCP_POOLS", "MCP_TABS", "MCP_SEARCH_URL",
-    "MCP_SEARCH_KEY", "MCP_PING", "MCP_INACTIVE", "MCP_MAX_TOKENS", "MCP_ACTIVATE", "MCP_RESEARCH_KEY",
+    "MCP_SEARCH_KEY", "MCP_NO_PROMPT", "MCP_RESOURCE_URL", "MCP_PROMPTS_DIR", "MCP_TEMPLATES", "MCP_HIDE_BANNER",
+    "MCP_DISABLE_TELEMETRY", "MCP_ALLOW_ORIGIN", "MCP_ONLY_LOCAL", "MCP_SHOW_BANNER", "MCP_EXCLUDE_PATHS", "MCP_PING",
+    "MCP_INACTIVE", "MCP_MAX_TOKENS", "MCP_ACTIVATE", "MCP_RESEARCH_KEY",
 ]  # fmt: skip
 FOREIGN_PARAMETERS = [
     "utm_source", "utm_medium", "gclid", "sessionId", "session", "state", "scope", "page", "limit", "offset", "skip",
-    "include", "config", "key", "tool_id", "toolName", "tags_version", "lang", "topic", "tabs", "v", "x", "_", "read",
-    "only", "hidden", "mode", "allowed_hosts", "redirect_uri", "access_token", "name", "filter",
+    "config", "key", "resource", "prompt", "prompt_id", "resource_uri", "template", "skip_prompt", "no_cache", "remote",
+    "reuse", "show", "select", "remote_tools", "resource_limit", "show_all", "include_ids", "blocking", "toll_free",
+    "tool_id", "toolName", "tags_version", "lang", "topic", "tabs", "v", "x", "_", "read",
+    "hidden", "mode", "allowed_hosts", "redirect_uri", "access_token", "name", "filter",
     "ping", "pint", "spin", "activate", "inactive", "action", "search_key", "search_id", "max_tokens", "pin_code",
 ]  # fmt: skip
 FOREIGN_HEADERS = [
@@ -31,6 +36,7 @@ FOREIGN_HEADERS = [
     "x-mcp-session-id", "x-mcp-tool-name", "x-mcp-client", "x-mcp-header", "content-type", "host", "accept", "cookie",
     "authorization", "x-forwarded-for", "allow", "tags", "query", "x-tags", "x-request-id", "x-only", "te", "etag",
     "sec-fetch-mode", "access-control-allow-headers", "x-amzn-trace-id", "last-event-id", "if-none-match", "via",
+    "x-include", "x-block", "include", "x-mcp-lockdown", "x-mcp-features", "x-mcp-resource-id", "x-mcp-prompt-id",
     "x-mcp-ping", "x-mcp-search-key", "x-mcp-inactive", "x-mcp-max-tokens",
 ]  # fmt: skip
 EVERY = [(channel, key, field) for channel in WRITTEN for key, field in spellings(channel)]
@@ -127,7 +133,11 @@ DENY_WORDS = """
 ALLOW_WORDS = """
     allow allowed enable enabled include included permit permitted only expose whitelist select not-disabled
 """.split()
-OBJECTS = ["tool", "tools", "toolset", "toolsets", "component", "components", "tag", "tags"]
+OBJECTS = ["tool", "tools", "toolset", "toolsets", "component", "components", "tag", "tags", "prompts", "resources"]
+SAID_ALONE = {
+    "deny": "deny block disable exclude hide forbid ban omit except without blacklist denylist black-list disable-all",
+    "allow": "allow enable include only permit expose whitelist allowlist white-list allow-list",
+}
 FIELD_OF = {("deny", False): "deny_tools", ("deny", True): "deny_tags", ("allow", False): "allow_tools",
             ("allow", True): "allow_tags"}  # fmt: skip
 
@@ -157,7 +167,7 @@ class TestWhatSoundsLikeABound:
             for stem in field.stems:
                 key = case(style.format(stem.replace("_", join)))
                 # A preference by itself is a common word; written as another channel's it is somebody else's.
-                is_bound = field.name in ("allow_tools", "deny_tools", "allow_tags", "deny_tags", "read_only")
+                is_bound = field.name in get_args(BoundName) and field.name != "capabilities"
                 if is_bound and (channel != "header" or "mcp" in key.lower()) and is_read(channel, key):
                     if known_as(channel, key) != {field.name}:
                         wrong.append((channel, key, known_as(channel, key)))
@@ -174,6 +184,35 @@ class TestWhatSoundsLikeABound:
                     if known_as(channel, key) != {FIELD_OF[side, of.startswith("tag")]}:
                         wrong.append((channel, key, known_as(channel, key)))
             assert wrong == []
+
+    def test_every_word_that_says_one_by_itself(self):
+        for side, words in SAID_ALONE.items():
+            wrong = []
+            for word, channel, join, ending in product(words.split(), WRITTEN, JOINS, ["", "s"]):
+                if word.endswith("all") and not join:
+                    continue
+                own = {"env": "MCP_{}", "cli": "--{}", "header": "x-mcp-{}"}.get(channel, "{}")
+                key = own.format(word.replace("-", join) + ending)
+                told = known_as(channel, key.upper() if channel == "env" else key)
+                if told != {f"{side}_tools"} and not (ending and word in ("only", "without", "except", "disable-all")):
+                    wrong.append((channel, key, told))
+            assert wrong == []
+
+    def test_a_single_prompt_or_resource_with_a_word_that_says_nothing_else(self):
+        for word, of in product(("deny", "disable", "exclude", "hide", "block"), ("prompt", "resource", "template")):
+            for join in JOINS:
+                assert known_as("query", f"{word}{join}{of}") == {"deny_tools"}
+
+    def test_short_ones_with_one_letter_wrong(self):
+        for key, field in [("toolz", "allow_tools"), ("tols", "allow_tools"), ("toosl", "allow_tools")]:
+            assert known_as("query", key) == known_as("header", f"x-mcp-{key}") == {field}
+        for key in ["tagz", "taks", "tgas", "tagss"]:
+            assert known_as("query", key) == known_as("env", f"MCP_{key.upper()}") == {"allow_tags"}
+
+    def test_what_is_said_of_destructive_tools(self):
+        for key in ["destructive", "non_destructive", "hide_destructive", "block_destructive_tools", "no_destructiv"]:
+            for channel, style in [("query", "{}"), ("env", "MCP_{}"), ("header", "x-mcp-{}"), ("cli", "--{}")]:
+                assert known_as(channel, style.format(key.replace("_", "-"))) == {"no_destructive"}
 
     @settings(max_examples=300)
     @given(st.sampled_from(EVERY), st.data())
