@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_utilities.errors import SettingsError
+from agent_utilities.runtime.process_io import expanded, own_folder
 from agent_utilities.selection.parse import unquoted
 from agent_utilities.selection.profiles import FileChannel, FileFields, FileSetting, SettingsFiles, read_fields
 from agent_utilities.settings import TABLES, Settings, checked, read_settings
@@ -72,7 +73,7 @@ def read_files(environ: Mapping[str, str] | None = None) -> SettingsFiles:
     if named.lower() in ("none", "off"):
         return SettingsFiles()
     if named:
-        if (content := _content(Path(named).expanduser())) is None:
+        if (content := _content(expanded(named))) is None:
             raise SettingsError("no such file", named, f"env {VARIABLE}", f"name a settings file; {_PASS_ON}")
         return SettingsFiles((_fields(content, named, "file"),))
     if environ is not None:
@@ -93,10 +94,8 @@ def settings_of(environ: Mapping[str, str]) -> Settings:
 
 
 def user_folder() -> Path:
-    """Return the folder that the user's own settings are in, where applications keep them on this system."""
-    import platformdirs
-
-    return platformdirs.user_config_path("agent-utilities", appauthor=False, roaming=True)
+    """Return the folder that the user's own settings are in."""
+    return own_folder("config")
 
 
 def _content(path: Path) -> bytes | None:

@@ -17,6 +17,7 @@ import anyio
 
 from agent_utilities.capabilities.bundle_file import head_comment, read_within
 from agent_utilities.capabilities.model import Capability
+from agent_utilities.runtime.process_io import expanded
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.upstream.configuration.config_text import shown
 from agent_utilities.upstream.errors import ConfigError
@@ -108,7 +109,7 @@ class Toolchains:
 
     def __init__(self, *, environ: Mapping[str, str], allow_install: bool, limit_s: float = LIMIT_S) -> None:
         self._environ, self._allow_install, self._limit_s = environ, allow_install, limit_s
-        self._home = Path(environ.get("HOME") or Path.home())
+        self._home = Path(environ.get("HOME") or expanded("~"))
         self._turn = asyncio.Lock()
 
     async def missing(self, capabilities: Iterable[Capability]) -> Mapping[str, list[str]]:

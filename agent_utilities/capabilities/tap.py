@@ -25,6 +25,7 @@ from agent_utilities.capabilities.bundle_file import (
 )
 from agent_utilities.capabilities.model import Capabilities, Capability, CapabilityServer
 from agent_utilities.errors import InputError
+from agent_utilities.runtime.process_io import expanded
 from agent_utilities.upstream.configuration.config_text import refuse, shown
 from agent_utilities.upstream.configuration.server_entry import Reader
 from agent_utilities.upstream.configuration.variables import Reading
@@ -263,5 +264,5 @@ def starter_tap() -> Path:
 
 def folder_named(text: str) -> Path:
     """Return the folder that an option or a setting names: `starter` for that of the package, unless one is there."""
-    path = Path(text).expanduser()
+    path = expanded(text)
     return starter_tap() if text == "starter" and not path.exists() else path

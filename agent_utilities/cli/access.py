@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ from agent_utilities.access.token_file import read_tokens
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.terminal import AsJson, terminal
 from agent_utilities.mcp.surface.operator import Operator
+from agent_utilities.runtime.process_io import expanded
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.profiles import EVERYTHING
 from agent_utilities.visibility.bounds import Bounds
@@ -47,7 +47,7 @@ def try_(
     access = rules.access(caller)
     bounds = merge(operator.selection, access.bounds(operator.files))
     if caller.get("iss") == LOCAL and operator.settings.auth_tokens:
-        tokens = read_tokens(Path(operator.settings.auth_tokens).expanduser()).tokens
+        tokens = read_tokens(expanded(operator.settings.auth_tokens)).tokens
         of_token = next((token.profile for token in tokens if token.name == caller.get("sub")), "") or EVERYTHING
         bounds = merge(bounds, operator.files.for_access(of_token, "token", f"token {caller.get('sub')}"))
     answer: dict[str, Any] = {

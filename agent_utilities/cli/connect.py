@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from agent_utilities.errors import InputError
-from agent_utilities.runtime.process_io import write_whole
+from agent_utilities.runtime.process_io import expanded, write_whole
 from agent_utilities.upstream.configuration.host_files import user_files
 
 app = typer.Typer(add_completion=False)
@@ -75,7 +75,7 @@ def config_path(client: Client, project: Path | None, environ: Mapping[str, str]
     """
     title, in_project = _FILES[client]
     if project is None and client != "claude-code":
-        return user_files(Path.home(), environ, platform)[title]
+        return user_files(expanded("~"), environ, platform)[title]
     if in_project is None:
         what = f"{title} has no configuration of a project"
         raise InputError(what, str(project), "option --project", "leave it out")

@@ -19,6 +19,7 @@ from agent_utilities.catalog.tokens import ESTIMATE, n_tokens, text_for_models
 from agent_utilities.cli.asking import ServerError, ask, pairs, server_url
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.terminal import AsJson, NamesTable, bar, plain, terminal
+from agent_utilities.runtime.process_io import expanded
 
 app = typer.Typer(add_completion=False)
 
@@ -124,7 +125,7 @@ class Tokenizer:
 
 def tokenizer_of(model: str) -> Tokenizer:
     """Return the tokenizer of a model, or the estimate, whose name then says why it is no better."""
-    path = Path(model).expanduser()
+    path = expanded(model)
     try:
         if path.suffix == ".json" or path.is_dir():
             name, count = _from_file(path / _FILE if path.is_dir() else path)

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from agent_utilities.mcp.command_line.terminal import NamesTable, in_event_loop
+from agent_utilities.runtime.process_io import expanded
 
 app = typer.Typer(add_completion=False)
 
@@ -57,4 +58,4 @@ def logged_in() -> tuple[str, str]:
     """Return the file that the user names for calls, empty for none, and what is logged in it."""
     file = os.environ.get("MCP_USAGE_FILE", "").strip()
     usage = os.environ.get("MCP_USAGE", "").strip().lower()
-    return file and str(Path(file).expanduser().absolute()), usage if usage not in ("", "auto") else "counts"
+    return file and str(expanded(file).absolute()), usage if usage not in ("", "auto") else "counts"

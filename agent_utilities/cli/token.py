@@ -13,6 +13,7 @@ import typer
 from agent_utilities.access.token_file import new_token, read_tokens, revoke_token
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.terminal import AsJson, NamesTable, plain, terminal
+from agent_utilities.runtime.process_io import expanded
 from agent_utilities.settings_file import settings_of, user_folder
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -76,6 +77,6 @@ def revoke(name: str, file: File = None) -> None:
 
 def _file(given: Path | None) -> Path:
     if given is not None:
-        return given.expanduser()
+        return expanded(given)
     named = settings_of(os.environ).auth_tokens
-    return Path(named).expanduser() if named else user_folder() / "tokens.json"
+    return expanded(named) if named else user_folder() / "tokens.json"

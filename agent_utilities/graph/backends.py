@@ -9,6 +9,7 @@ from typing import Literal
 
 from agent_utilities.errors import SettingsError
 from agent_utilities.graph.base import ToolGraph
+from agent_utilities.runtime.process_io import own_folder
 
 Backend = Literal["auto", "off", "embedded", "neo4j"]
 _SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
@@ -46,7 +47,5 @@ def graph_backend(backend: Backend, server: str, folder: str, environ: Mapping[s
 
 def embedded_path(server: str, folder: str = "") -> Path:
     """Return the file of a server's embedded graph."""
-    import platformdirs
-
-    base = Path(folder) if folder else Path(platformdirs.user_cache_dir("agent-utilities")) / "graph"
+    base = Path(folder) if folder else own_folder("cache") / "graph"
     return base / f"{re.sub(r'[^A-Za-z0-9._-]', '_', server)[:100] or 'server'}.lbdb"

@@ -11,8 +11,6 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import platformdirs
-
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.graph.backends import graph_backend
 from agent_utilities.graph.base import ToolGraph, ToolRecord
@@ -31,6 +29,7 @@ from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.resolution.learning import Teaching
 from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.runtime.caches import cache_bytes
+from agent_utilities.runtime.process_io import own_folder
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import UNRESOLVED, Resolution
 from agent_utilities.settings import Settings
@@ -74,8 +73,8 @@ def open_rankers(settings: Settings) -> Rankers:
     if settings.ranker == "lexical" or (settings.ranker == "auto" and not provider):
         return Rankers()
     kind = "hybrid" if settings.ranker == "auto" else settings.ranker
-    folder = settings.graph_folder or platformdirs.user_cache_dir("agent-utilities")
-    return Rankers(open_hybrid(kind, provider or "minilm", Path(folder) / "vectors.db"))
+    folder = Path(settings.graph_folder) if settings.graph_folder else own_folder("cache")
+    return Rankers(open_hybrid(kind, provider or "minilm", folder / "vectors.db"))
 
 
 def has_minilm() -> bool:

@@ -9,7 +9,30 @@ import tempfile
 import threading
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+_NO_HOME = Path(os.devnull, "HOME-is-not-set")
+"""Stands for the home of a user who has none: nothing can be there, as where a home can't be written."""
+
+
+def expanded(path: str | Path) -> Path:
+    """Return a path with the user's home for a `~` at its beginning."""
+    try:
+        return Path.home() if path == "~" else Path(path).expanduser()
+    except RuntimeError:
+        return _NO_HOME.joinpath(*Path(path).parts[1:])
+
+
+def own_folder(kind: Literal["cache", "state", "config"]) -> Path:
+    """Return the user's own folder for what this package keeps, where applications have it on this system."""
+    import platformdirs
+
+    options: dict[str, Any] = {"appauthor": False, "roaming": True} if kind == "config" else {}
+    try:
+        return Path(getattr(platformdirs, f"user_{kind}_dir")("agent-utilities", **options))
+    except RuntimeError:
+        return _NO_HOME / kind
+
 
 _PIECE_BYTES = 64 * 1024
 

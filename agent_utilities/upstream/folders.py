@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+from agent_utilities.runtime.process_io import expanded, own_folder
+
 _VARIABLE = "MCP_GATEWAY_FOLDER"
 Part = Literal["snapshots", "logs", "consent", "tokens", "logins"]
 
@@ -13,11 +15,8 @@ Part = Literal["snapshots", "logs", "consent", "tokens", "logins"]
 def gateway_folder(part: Part, given: str = "") -> Path:
     """Return the folder of one part of what gateways keep."""
     if given:
-        return Path(given).expanduser() / part
-    import platformdirs
-
-    base = platformdirs.user_cache_dir if part == "snapshots" else platformdirs.user_state_dir
-    return Path(base("agent-utilities")) / "gateway" / part
+        return expanded(given) / part
+    return own_folder("cache" if part == "snapshots" else "state") / "gateway" / part
 
 
 def with_folder(environ: Mapping[str, str], given: str) -> Mapping[str, str]:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import BaseModel, ValidationError
 
 from agent_utilities.errors import SettingsError
-from agent_utilities.runtime.process_io import write_whole
+from agent_utilities.runtime.process_io import expanded, write_whole
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def read_key(text: str, file: str) -> bytes:
     if not text and file:
         source = "env MCP_SECRET_KEY_FILE"
         try:
-            text = Path(file).expanduser().read_text(encoding="ascii")
+            text = expanded(file).read_text(encoding="ascii")
         except (OSError, ValueError) as error:
             why = (getattr(error, "strerror", None) or type(error).__name__).lower()
             raise SettingsError(f"the secret key can't be read ({why})", file, source, _HINT) from None

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent_utilities.runtime.process_io import expanded, own_folder
+
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 PRUNE_S = 3600.0
@@ -157,8 +159,5 @@ def usage_file(server: str, given: str = "") -> Path:
         given: the file that the operator names, `MCP_USAGE_FILE`; one in the user's state folder where blank.
     """
     if given:
-        return Path(given).expanduser()
-    import platformdirs
-
-    base = Path(platformdirs.user_state_dir("agent-utilities")) / "usage"
-    return base / f"{re.sub(r'[^A-Za-z0-9._-]', '_', server)[:100] or 'server'}.db"
+        return expanded(given)
+    return own_folder("state") / "usage" / f"{re.sub(r'[^A-Za-z0-9._-]', '_', server)[:100] or 'server'}.db"

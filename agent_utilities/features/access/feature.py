@@ -19,6 +19,7 @@ from agent_utilities.mcp.feature import Feature, Grant
 from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.sessions import Caller
 from agent_utilities.runtime.caches import BoundedCache
+from agent_utilities.runtime.process_io import expanded
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.runtime.watched_files import stamps
 from agent_utilities.selection.merge import merge
@@ -69,7 +70,7 @@ class AccessControl(Feature):
         if given and host.author_auth is not None:
             hint = "leave auth_tokens and auth_issuer out: rules of access hold for the author's own login too"
             raise SettingsError("a login beside the one of the server's author", given, "settings", hint)
-        tokens = [Path(settings.auth_tokens).expanduser()] if settings.auth_tokens else []
+        tokens = [expanded(settings.auth_tokens)] if settings.auth_tokens else []
         self._watched = [*(Path(file.name) for file in operator.files.files), *tokens]
         self._seen = stamps(self._watched)
         if tokens:

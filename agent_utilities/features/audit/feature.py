@@ -23,6 +23,7 @@ from agent_utilities.mcp.events import Event, LoggedIn, PolicyChanged
 from agent_utilities.mcp.fastmcp_internals import low_level_server
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.record import REACHED, Record
+from agent_utilities.runtime.process_io import expanded
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -59,7 +60,7 @@ class Audit(Feature):
 
     def _new_log(self) -> AuditLog:
         given = self._settings
-        path = Path(given.audit_file).expanduser().absolute()
+        path = expanded(given.audit_file).absolute()
         size, age_s = given.audit_max_mb << 20, given.audit_days * _DAY_S
         file = OpenTelemetryLogs() if self._is_telemetry else RecordFile(path, size, age_s)
         opening = {"event": "opened", "server": self.host.name, "pid": os.getpid(), "mode": given.audit_mode}

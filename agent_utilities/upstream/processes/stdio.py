@@ -26,6 +26,7 @@ from mcp_types import (
 )
 from pydantic_core import from_json
 
+from agent_utilities.runtime.process_io import expanded
 from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.errors import Cause, UpstreamError
@@ -127,7 +128,7 @@ class StdioUpstream(ObjectReceiveStream[SessionMessage]):
 
     def _prepare(self) -> tuple[Path, dict[str, str], Path]:
         env = child_environment(self.config, self._environ)
-        home = Path(self._environ.get("HOME") or Path.home())
+        home = Path(self._environ.get("HOME") or expanded("~"))
         folder = Path(with_home(self.config.cwd or "", home)).absolute()
         paths = [self._environ.get("PATH", "")]
         if is_configured := "PATH" in self.config.env:
