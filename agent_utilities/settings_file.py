@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from agent_utilities.errors import SettingsError
-from agent_utilities.runtime.process_io import expanded, own_folder
 from agent_utilities.selection.parse import unquoted
 from agent_utilities.selection.profiles import FileChannel, FileFields, FileSetting, SettingsFiles, read_fields
 from agent_utilities.settings import TABLES, Settings, checked, read_settings
@@ -73,6 +72,8 @@ def read_files(environ: Mapping[str, str] | None = None) -> SettingsFiles:
     if named.lower() in ("none", "off"):
         return SettingsFiles()
     if named:
+        from agent_utilities.runtime.process_io import expanded
+
         if (content := _content(expanded(named))) is None:
             raise SettingsError("no such file", named, f"env {VARIABLE}", f"name a settings file; {_PASS_ON}")
         return SettingsFiles((_fields(content, named, "file"),))
@@ -95,6 +96,8 @@ def settings_of(environ: Mapping[str, str]) -> Settings:
 
 def user_folder() -> Path:
     """Return the folder that the user's own settings are in."""
+    from agent_utilities.runtime.process_io import own_folder
+
     return own_folder("config")
 
 

@@ -102,7 +102,7 @@ CALL_TOOL_SCHEMA: Mapping[str, Any] = {
 }
 
 
-IN_ARGUMENTS = "give the name of a tool in `name`, and its own arguments as an object in `arguments`"
+AS_MEANT = "give the name of a tool in `name`, and its own arguments as an object in `arguments`"
 """What would do where `call_tool` was called otherwise."""
 
 
@@ -203,7 +203,7 @@ def call_arguments(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
             tool that is called without what it was to be called with may do something else.
     """
     if unknown := unknown_arguments(arguments, CALL_TOOL_SCHEMA):
-        raise InputError("no such argument", unknown[0], CALL_TOOL, IN_ARGUMENTS)
+        raise InputError("no such argument", unknown[0], CALL_TOOL, AS_MEANT)
     name = arguments.get("name")
     if not isinstance(name, str) or not name:
         raise InputError("no tool's name", name, "call_tool: name", "give it, and the tool's arguments as an object")

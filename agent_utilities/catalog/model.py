@@ -24,8 +24,7 @@ class Entry:
         identifiers: every folded name a selection may use: name, and URI where there is one.
         tags: folded tags.
         read_only: whether `readOnlyHint` is true; reading a prompt or a resource always is.
-        destructive: whether it may destroy something, which a tool does that says neither `readOnlyHint: true` nor
-            `destructiveHint: false`; it counts where `read_only` is false.
+        destructive: whether `destructiveHint` is not false; it counts where `read_only` is false.
         content: text that identifies the component's description and schemas, for the digest.
         version: the component's version; one without answers for every version that is asked for.
         is_guarded: whether it has an `auth` check of its own, so that its name is not everybody's to know.

@@ -49,11 +49,7 @@ def parse_path(segments: Sequence[str]) -> PathSelection | None:
 
 
 def read_path(path: PathSelection) -> Selection:
-    """Return the selection of a path.
-
-    Raises:
-        SelectionError: its names can't be read.
-    """
+    """Return the selection of a path."""
     return read_pairs(path, "query", SOURCE)
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Literal
 
 from agent_utilities.selection.meaning import Meaning, meaning_of, words_of
-from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName, is_one_edit, nearest
+from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName, nearest
 
 ValueKind = Literal[
     "names", "tags", "flag", "text", "count", "number", "threshold", "active", "profile", "capabilities"
@@ -21,7 +21,7 @@ META_KEY = "agent-utilities/selection"
 
 _STYLED: tuple[Channel, ...] = ("env", "cli", "query", "header")
 """Channels that spell fields each in a style of its own; all others spell them as the URL query does."""
-_NEAR = 85
+_NEAR, _ONE_EDIT = 85, 75
 LONGEST_KEY = 40
 
 
@@ -85,12 +85,7 @@ FIELDS: tuple[Field, ...] = (
     ),
     Field("deny_tags", "tags", ("disabled_tags",), "Deny every tool that bears one of these tags."),
     Field("read_only", "flag", ("read_only", "readonly"), "Permit only tools annotated readOnlyHint: true."),
-    Field(
-        "no_destructive",
-        "flag",
-        ("no_destructive",),
-        "Permit only tools annotated readOnlyHint: true or destructiveHint: false: all but what may destroy.",
-    ),
+    Field("no_destructive", "flag", ("no_destructive",), "Permit only tools that say they destroy nothing."),
     Field("query", "text", ("query", "q", "search"), "Show the permitted tools that fit these words.", {"query": "q"}),
     Field("top_k", "count", ("top_k",), "Show at most this many tools."),
     Field(
@@ -161,10 +156,8 @@ def normal_key(key: str, channel: Channel) -> str:
 _BY_SPELLING: dict[Channel, dict[str, Field]] = {channel: dict(spellings(channel)) for channel in CHANNELS}
 _BY_STEM: dict[str, Field] = {stem: row for row in FIELDS for stem in row.stems}
 _DENYING = [stem for stem, row in _BY_STEM.items() if row.name.startswith("deny")]
-_NEAR_COMMON_WORDS = frozenset({"pin", "active", "search_k", "tabs", "taps", "tales"})
-"""Stems that foreign keys nearly spell, such as `ping`, `inactive`, `search_key`: only a plural is taken for them; and
-words that are nearly a stem.
-"""
+_NEAR_COMMON_WORDS = frozenset({"pin", "active", "search_k"})
+"""Stems that foreign keys nearly spell, such as `ping`, `inactive`, `search_key`: only a plural is taken for them."""
 _PERMITTING = [stem for stem in _BY_STEM if stem not in _DENYING and stem not in _NEAR_COMMON_WORDS]
 
 
@@ -215,8 +208,8 @@ def _misspelt(words: str) -> tuple[Meaning, ...]:
     if (stem := words.removesuffix("s")) in _NEAR_COMMON_WORDS:
         return (Meaning(_BY_STEM[stem].name, stem),)
     near = [nearest(words, stems, _NEAR) for stems in (_PERMITTING, _DENYING)]
-    if words[:1] == "t" and words not in _NEAR_COMMON_WORDS:
-        near += [stem for stem in ("tags", "tools") if stem not in near and is_one_edit(words, stem)]
+    if not any(near) and words[:1] == "t" and len(words) < 6 and words not in ("tabs", "taps"):
+        near = [nearest(words, ("tags", "tools"), _ONE_EDIT)]
     return tuple(Meaning(_BY_STEM[stem].name, stem) for stem in near if stem is not None)
 
 

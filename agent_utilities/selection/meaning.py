@@ -34,11 +34,10 @@ _WORDS: dict[_Role, str] = {
         included including keep permit permitted select selected selection show use visible white whitelist whitelisted
     """,
     "deny": """
-        avoid ban banned black blacklist blacklisted block blocked blocking blocklist
-        denied denies deny denying denylist
-        disable disabled disabling disallow disallowed drop exclude excluded excluding exclusion forbid forbidden hidden
-        hide ignore ignored omit omitted prohibit prohibited refuse refused reject rejected remove removed revoke
-        revoked skip skipped suppress suppressed
+        avoid ban banned black blacklist blacklisted block blocked blocking blocklist denied denies deny denying
+        denylist disable disabled disabling disallow disallowed drop exclude excluded excluding exclusion forbid
+        forbidden hidden hide ignore ignored omit omitted prohibit prohibited refuse refused reject rejected remove
+        removed revoke revoked skip skipped suppress suppressed
     """,
     "bound": "filter filtered filters limit restrict restricted",
     "not": "dont except never no non not without",
@@ -57,8 +56,7 @@ _SINGLE = frozenset(("prompt", "resource", "template", "templates"))
 _COMMON = frozenset(
     """
     black blocking dont drop filter filtered filters grant granted hidden ignore ignored keep limit never no not
-    remove removed revoke
-    revoked select selected selection show skip skipped use visible white
+    remove removed revoke revoked select selected selection show skip skipped use visible white
     """.split()
 )
 """What says nothing of bounds by itself, or of one of those: too many foreign keys are made of it."""

@@ -88,13 +88,10 @@ class Effective(HashedOnce):
     """The settings that hold: each must be kept by a permitted component.
 
     Args:
-        allow_tools: allow-lists by name; a component needs every one of them.
-        allow_tags: allow-lists by tag; a component needs every one of them.
-        deny_tools: denies by name; one that matches is enough.
-        deny_tags: denies by tag; one that matches is enough.
+        allow_tools, allow_tags: allow-lists by name, and by tag; a component needs every one of them.
+        deny_tools, deny_tags: denies by name, and by tag; one that matches is enough.
         read_only, no_destructive: each set where any channel that holds asks for it.
-        query: the user's words, a preference.
-        top_k: how many tools to show, a preference.
+        query, top_k: the user's words, and how many tools to show: preferences.
         pins: what is never deferred; every one of them holds.
         searching: the other settings of tool search that hold, in the order of `SEARCHING`.
         configured: whether denies that components bring along from the operator's configuration hold too.

@@ -257,13 +257,6 @@ def nearest(name: str, choices: Iterable[str], cutoff: float = 70) -> str | None
     return None if found is None else found[0]
 
 
-def is_one_edit(word: str, other: str) -> bool:
-    """Return whether one letter more, less, other, or in its neighbour's place makes one word of the other."""
-    from rapidfuzz.distance import OSA
-
-    return OSA.distance(word, other, score_cutoff=1) <= 1
-
-
 def load_comparison() -> None:
     """Import what comparing takes, 30 ms, which the first request would otherwise wait for."""
     from rapidfuzz import process  # noqa: F401

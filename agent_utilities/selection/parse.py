@@ -1,4 +1,4 @@
-"""One field's value, read from the text that a channel holds."""
+"""One field's value, read from the text that a channel holds; what can't be raises `SelectionError`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,6 @@ def read_value(text: str, field: Field, key: str, source: str) -> Value | None:
         field: the field that it is of.
         key: its spelling: a name among toolsets may be a tag, and so may one in a deny (law L2).
         source: what an error names.
-
-    Raises:
-        SelectionError: it can't be read.
     """
     _check_characters(text, field, source)
     text = text.strip()
@@ -156,9 +153,6 @@ def read_env(environ: Mapping[str, str], *, known: Iterable[str] = ()) -> Select
     Args:
         environ: the variables, in any case; those that do not begin with `MCP_` are passed over.
         known: further `MCP_*` names in use, never taken for a misspelling.
-
-    Raises:
-        SelectionError: a value can't be read, or an unknown `MCP_*` name is a near miss of a known one.
     """
     others = frozenset(known)
     own = sorted(key for key in environ if _ENV_PREFIX.match(key) and key not in others)
@@ -170,30 +164,19 @@ _QUOTED = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)')\s*""")
 
 
 def unquoted(text: str) -> str:
-    """Return a variable's value without the quotes around it, or around each of its names.
-
-    Shells take them away, `docker run --env-file` and others hand them on.
-    """
+    """Return a variable's value without the quotes that `docker --env-file` leaves around it, or around each name."""
     parts = [text] if _QUOTED.fullmatch(text) else text.split(",")
     found = [_QUOTED.fullmatch(part) for part in parts]
     return ",".join(each[1] or each[2] or "" for each in found if each) if all(found) else text
 
 
 def read_cli(options: Iterable[tuple[str, str]]) -> Selection:
-    """Return the selection in command-line options, given as (`--option`, value) pairs.
-
-    Raises:
-        SelectionError: a value can't be read.
-    """
+    """Return the selection in command-line options, given as (`--option`, value) pairs."""
     return read_pairs(options, "cli")
 
 
 def read_request(query_string: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> Selection:
-    """Return the selection of one HTTP request.
-
-    Raises:
-        SelectionError: a value can't be read, or a key is a near miss of a known one.
-    """
+    """Return the selection of one HTTP request."""
     if len(headers) > MAX_KEYS:
         raise SelectionError("too many headers", f"{len(headers)} headers", "headers", f"give at most {MAX_KEYS}")
     pairs = query_pairs(query_string)
@@ -209,9 +192,6 @@ def read_meta(meta: object) -> Selection:
 
     Lists and booleans may be written as such, or as the text that a URL would hold; null and blank mean not set, an
     empty list means none. The object is ours alone, so a key that nothing bears is refused, misspelt or not.
-
-    Raises:
-        SelectionError: a value can't be read, or a key is unknown.
     """
     given = meta.get(META_KEY) if isinstance(meta, Mapping) else None
     if given is None:
@@ -232,11 +212,7 @@ def read_meta(meta: object) -> Selection:
 
 
 def text_of(value: object, field: Field, source: str) -> str:
-    """Return a JSON or TOML value as the text that the other channels would hold.
-
-    Raises:
-        SelectionError: it is of another type than the field's values are.
-    """
+    """Return a JSON or TOML value as the text that the other channels would hold."""
     wanted, hint, _ = _KINDS[field.kind]
     if isinstance(value, str):
         return value
@@ -251,11 +227,7 @@ def text_of(value: object, field: Field, source: str) -> str:
 
 
 def query_pairs(query_string: bytes) -> list[tuple[str, str]]:
-    """Return the keys and values of a URL query, a flag without a value as one that is true.
-
-    Raises:
-        SelectionError: it is too long, or not UTF-8.
-    """
+    """Return the keys and values of a URL query, a flag without a value as one that is true; else as `read_request`."""
     if not query_string:
         return []
     if len(query_string) > 8 * MAX_BYTES:
@@ -297,11 +269,7 @@ def _header_text(raw: bytes, source: str) -> str:
 
 
 def utf8_text(raw: bytes, source: str) -> str:
-    """Return the text of some bytes.
-
-    Raises:
-        SelectionError: they are not UTF-8.
-    """
+    """Return the text of some bytes."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -316,9 +284,6 @@ def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str =
         channel: which.
         origin: what explanations and errors name as their source; the channel and the key where empty.
         place: what they name before the key, in place of the channel.
-
-    Raises:
-        SelectionError: a value can't be read, or a key is a near miss of a known one.
     """
     settings: list[Selection] = []
     n_bytes = 0

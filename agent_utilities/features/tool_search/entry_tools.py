@@ -13,14 +13,7 @@ from fastmcp.tools.function_tool import FunctionTool
 from mcp_types import ToolAnnotations
 
 from agent_utilities.catalog.argument_fit import explained
-from agent_utilities.catalog.entry_tools import (
-    IN_ARGUMENTS,
-    EntryNames,
-    call_arguments,
-    call_definition,
-    search_definition,
-    unknown_arguments,
-)
+from agent_utilities.catalog.entry_tools import AS_MEANT, EntryNames, call_arguments, call_definition, search_definition
 from agent_utilities.errors import InputError, shortened
 from agent_utilities.mcp.feature import ALWAYS_LOADED, Answer, OwnTool
 from agent_utilities.mcp.request import Call
@@ -38,16 +31,12 @@ def call_tool(names: EntryNames) -> Tool:
     name = definition["name"]
 
     async def refuse(arguments: Mapping[str, Any]) -> NoReturn:
-        given = arguments.get("name")
-        if unknown := unknown_arguments(arguments, definition["inputSchema"]):
-            what = f"there is no {shortened(repr(unknown[0]))}"
-        elif given is None:
-            what = "'name' is missing"
-        elif not isinstance(given, str) or given in ("", name):
-            what = f"'name' is {shortened(repr(given))}"
-        else:
-            what = f"'arguments' is {shortened(repr(arguments.get('arguments')))}"
-        raise ToolError(f"wrong arguments for {name}: {what}; {IN_ARGUMENTS}")
+        try:
+            what = f"'name' is {shortened(repr(call_arguments(arguments)[0]))}"  # its own, once too often
+        except InputError as error:
+            key = error.source.partition(": ")[2]
+            what = f"{key!r} is {error.value!r}" if key else f"there is no {error.value!r}"
+        raise ToolError(f"wrong arguments for {name}: {what}; {AS_MEANT}")
 
     return _entry_tool(definition, refuse)
 

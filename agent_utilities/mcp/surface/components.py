@@ -172,9 +172,9 @@ _ENCODER = json.JSONEncoder(sort_keys=True, check_circular=False, default=_plain
 
 # -- what tools made of HTTP operations say of themselves ----------------------------------------------------------
 
-_SAFE = {"read_only_hint": True, "destructive_hint": False, "idempotent_hint": True}
+_READS = {"read_only_hint": True, "destructive_hint": False, "idempotent_hint": True}
 _HINTS: Mapping[str, Mapping[str, bool]] = {
-    **dict.fromkeys(("GET", "HEAD", "OPTIONS", "TRACE"), _SAFE),
+    **dict.fromkeys(("GET", "HEAD", "OPTIONS", "TRACE"), _READS),
     "PUT": {"idempotent_hint": True},
     "DELETE": {"destructive_hint": True, "idempotent_hint": True},
 }
