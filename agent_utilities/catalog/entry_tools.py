@@ -75,10 +75,7 @@ CALL_TOOL_DESCRIPTION = (
 TOOL_SEARCH_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
-        "query": {
-            "type": "string",
-            "description": "Such as `merge a pull request` or `select:git_log,git_diff`",
-        },
+        "query": {"type": "string", "description": "Such as `merge a pull request` or `select:git_log,git_diff`"},
         "max_results": {
             "type": "integer",
             "minimum": 1,
@@ -211,7 +208,7 @@ def call_arguments(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     read = given
     if isinstance(read, str):
         try:
-            read = json.loads(read or "{}")
+            read = json.loads(read.strip() or "{}")
         except (ValueError, RecursionError):
             read = given
     if read is None:

@@ -31,7 +31,7 @@ from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTr
 from agent_utilities.selection.channels import spelled
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING, Channel, NameSet, Setting
-from agent_utilities.visibility.bounds import BY_HINTS, finish
+from agent_utilities.visibility.bounds import finish
 from agent_utilities.visibility.decision import Decision, decide
 from agent_utilities.visibility.unfit import UnfitName, unfit_names
 
@@ -205,9 +205,9 @@ class OperatorBounds:
     def _what_holds(self, decision: Decision, n_tools: int, is_complete: bool) -> str:
         counted = f"{len(decision.permitted_names)} of {n_tools} tools permitted"
         later = "" if is_complete else ", and such as come later"
-        flagged = {rule.text for rule in decision.refusals if rule is not None and rule.name in BY_HINTS}
-        if flagged and not decision.permitted:  # tools that say nothing of themselves are all alike
-            counted += f": they are {', or '.join(sorted(flagged))}"
+        rules = {rule.text for rule in decision.refusals if rule and rule.name in ("not_read_only", "may_destroy")}
+        if rules and not decision.permitted:  # many tools say nothing of themselves
+            counted += f": they are {', or '.join(sorted(rules))}"
         told = (*self._server.surface.operator.notices, *self._server.features.gathered("start_lines"))
         missing = "".join(f"; {line}" for line in told)
         bounds = "; ".join(_spelled(decision.effective)) or "no bounds"

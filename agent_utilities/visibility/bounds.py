@@ -85,8 +85,6 @@ _ByName = Literal["configured", "inactive", "denied_tool", "denied_tag", "not_al
 RuleName = _ByName | Literal["not_read_only", "may_destroy"]
 
 _DENIES: frozenset[RuleName] = frozenset(("configured", "denied_tool", "denied_tag"))
-BY_HINTS: frozenset[RuleName] = frozenset(("not_read_only", "may_destroy"))
-"""Those that judge by what a tool says of itself, which many say nothing of."""
 _TEXT: dict[RuleName, str] = {
     "configured": "denied in its configuration",
     "inactive": "of no active capability",

@@ -46,6 +46,7 @@ class TestCallArguments:
             ({"id": "7"}, {"id": "7"}),
             ('{"id": "7"}', {"id": "7"}),
             ("", {}),
+            (" \n", {}),
             (None, {}),
         ]:
             assert call_arguments({"name": "song_show", "arguments": given}) == ("song_show", read)

@@ -27,6 +27,13 @@ LISTING: dict[ComponentKind, str] = {
     "template": "list_resource_templates",
 }
 """The method by which a server, a provider or a transform lists components of a kind."""
+_PARTICULARS: dict[ComponentKind, tuple[str, ...]] = {
+    "tool": ("annotations", "parameters", "output_schema"),
+    "prompt": ("arguments",),
+    "resource": ("uri", "mime_type"),
+    "template": ("uri_template", "mime_type"),
+}
+"""What only components of a kind have that a caller sees."""
 HEADER_PARAMETER = "x-mcp-header"
 """The schema keyword of an argument that clients repeat in an HTTP header."""
 
@@ -82,19 +89,13 @@ def entry_of(kind: ComponentKind, component: Any, traits: Traits | None = None) 
     header_schema = None
     if kind == "tool" and traits is not None and _asks_for_headers(component.parameters):
         header_schema = component.parameters
-    bearing = bearing_of(kind, component)
     return entry(
         kind,
         name_of(kind, component),
-        tags=component.tags,
-        read_only=bearing.read_only,
-        destructive=bearing.destructive,
+        **bearing_of(kind, component)._asdict(),
         aliases=aliases,
         content=traits.content() if traits is not None else "",
         version=component.version,
-        is_guarded=bearing.is_guarded,
-        denied_by=bearing.denied_by,
-        capabilities=bearing.capabilities,
         header_schema=header_schema,
     )
 
@@ -135,25 +136,9 @@ def traits_of(kind: ComponentKind, component: Any) -> Traits:
         component.version,
         component.title,
         component.description,
-        _particulars(kind, component),
+        {name: getattr(component, name) for name in _PARTICULARS[kind]},
         is_enabled(component),
     )
-
-
-def _particulars(kind: ComponentKind, component: Any) -> dict[str, Any]:
-    match kind:
-        case "tool":
-            return {
-                "annotations": component.annotations,
-                "parameters": component.parameters,
-                "output_schema": component.output_schema,
-            }
-        case "prompt":
-            return {"arguments": component.arguments}
-        case "resource":
-            return {"uri": str(component.uri), "mime_type": component.mime_type}
-        case "template":
-            return {"uri_template": component.uri_template, "mime_type": component.mime_type}
 
 
 def _asks_for_headers(schema: Any) -> bool:
@@ -168,9 +153,6 @@ def _plain(value: Any) -> Any:
 
 _ENCODER = json.JSONEncoder(sort_keys=True, check_circular=False, default=_plain)
 """Made once: to make one takes as long as to write a small component."""
-
-
-# -- what tools made of HTTP operations say of themselves ----------------------------------------------------------
 
 _READS = {"read_only_hint": True, "destructive_hint": False, "idempotent_hint": True}
 _HINTS: Mapping[str, Mapping[str, bool]] = {
