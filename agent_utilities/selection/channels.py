@@ -21,7 +21,7 @@ META_KEY = "agent-utilities/selection"
 
 _STYLED: tuple[Channel, ...] = ("env", "cli", "query", "header")
 """Channels that spell fields each in a style of its own; all others spell them as the URL query does."""
-_NEAR, _ONE_EDIT = 85, 75
+_NEAR = 85
 LONGEST_KEY = 40
 
 
@@ -208,8 +208,10 @@ def _misspelt(words: str) -> tuple[Meaning, ...]:
     if (stem := words.removesuffix("s")) in _NEAR_COMMON_WORDS:
         return (Meaning(_BY_STEM[stem].name, stem),)
     near = [nearest(words, stems, _NEAR) for stems in (_PERMITTING, _DENYING)]
-    if not any(near) and words[:1] == "t" and len(words) < 6 and words not in ("tabs", "taps"):
-        near = [nearest(words, ("tags", "tools"), _ONE_EDIT)]
+    if not any(near) and "t" in words[:2] and words not in ("tabs", "taps"):
+        from rapidfuzz.distance import OSA  # it counts letters that changed places as one slip
+
+        near = [stem for stem in ("tags", "tools") if OSA.distance(words, stem) == 1]
     return tuple(Meaning(_BY_STEM[stem].name, stem) for stem in near if stem is not None)
 
 

@@ -21,14 +21,14 @@ FOREIGN_VARIABLES = [
     "MCP_EMBEDDINGS_API_KEY", "MCP_SELECTION_POLICY", "MCP_STAGE", "MCP_POOLS", "MCP_TABS", "MCP_SEARCH_URL",
     "MCP_SEARCH_KEY", "MCP_NO_PROMPT", "MCP_RESOURCE_URL", "MCP_PROMPTS_DIR", "MCP_TEMPLATES", "MCP_HIDE_BANNER",
     "MCP_DISABLE_TELEMETRY", "MCP_ALLOW_ORIGIN", "MCP_ONLY_LOCAL", "MCP_SHOW_BANNER", "MCP_EXCLUDE_PATHS", "MCP_PING",
-    "MCP_INACTIVE", "MCP_MAX_TOKENS", "MCP_ACTIVATE", "MCP_RESEARCH_KEY",
+    "MCP_TLS", "MCP_INACTIVE", "MCP_MAX_TOKENS", "MCP_ACTIVATE", "MCP_RESEARCH_KEY",
 ]  # fmt: skip
 FOREIGN_PARAMETERS = [
     "utm_source", "utm_medium", "gclid", "sessionId", "session", "state", "scope", "page", "limit", "offset", "skip",
     "config", "key", "resource", "prompt", "prompt_id", "resource_uri", "template", "skip_prompt", "no_cache", "remote",
     "reuse", "show", "select", "remote_tools", "resource_limit", "show_all", "include_ids", "blocking", "toll_free",
     "tool_id", "toolName", "tags_version", "lang", "topic", "tabs", "v", "x", "_", "read",
-    "hidden", "mode", "allowed_hosts", "redirect_uri", "access_token", "name", "filter",
+    "task", "tls", "hidden", "mode", "allowed_hosts", "redirect_uri", "access_token", "name", "filter",
     "ping", "pint", "spin", "activate", "inactive", "action", "search_key", "search_id", "max_tokens", "pin_code",
 ]  # fmt: skip
 FOREIGN_HEADERS = [
@@ -206,7 +206,7 @@ class TestWhatSoundsLikeABound:
     def test_short_ones_with_one_letter_wrong(self):
         for key, field in [("toolz", "allow_tools"), ("tols", "allow_tools"), ("toosl", "allow_tools")]:
             assert known_as("query", key) == known_as("header", f"x-mcp-{key}") == {field}
-        for key in ["tagz", "taks", "tgas", "tagss"]:
+        for key in ["tagz", "taks", "tgas", "tagss", "atgs"]:
             assert known_as("query", key) == known_as("env", f"MCP_{key.upper()}") == {"allow_tags"}
 
     def test_what_is_said_of_destructive_tools(self):
