@@ -222,10 +222,14 @@ class RedisState:
         try:
             return self._aead.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], name.encode())
         except (InvalidTag, ValueError):
-            level = logging.DEBUG if self._is_tampered else logging.WARNING  # the first says it
-            logger.log(level, "an entry of the shared state can't be opened, and counts as none: %s", name)
-            self._is_tampered = True
+            self.distrust(name)
             return None
+
+    def distrust(self, name: str) -> None:
+        """Log that an entry can't be used, the first of them as a warning."""
+        level = logging.DEBUG if self._is_tampered else logging.WARNING
+        logger.log(level, "an entry of the shared state can't be opened, and counts as none: %s", name)
+        self._is_tampered = True
 
     def _read(self, kind: str, one: str, content: bytes | None) -> dict[str, Any]:
         """Return values as they were written here; none for what anybody else wrote."""

@@ -10,16 +10,11 @@ from __future__ import annotations
 import json
 import logging
 import math
-import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from anyio import CapacityLimiter, WouldBlock
-from cachetools import LRUCache
-from limits.aio.storage import MemoryStorage
 from pydantic import Field, ValidationError
 
 from agent_utilities.audit.lines import n_bytes_of
@@ -33,13 +28,14 @@ from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import fold, nearest
 from agent_utilities.selection.profiles import PROFILES, QUOTA, SettingsFiles
 from agent_utilities.settings import Quota, Settings
+from agent_utilities.state.counts import Counts, Wanted
 from agent_utilities.visibility.bounds import fits
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry, Counter
+    import prometheus_client
+    from prometheus_client import CollectorRegistry
 
     from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.state.shared_counts import SharedCounts
 
 logger = logging.getLogger("agent_utilities.quotas")
 
@@ -47,8 +43,8 @@ Kind = Literal["person", "tool", "server"]
 KINDS: tuple[Kind, ...] = ("person", "tool", "server")
 
 _WINDOW_S = 60
-_N_COUNTED = 10_000
-"""The most of each kind that are counted; of more in a minute, who called the longest ago is counted anew."""
+_N_COUNTED = 20_000
+"""The most counts that are kept: two of each person; of more in a minute, who called the longest ago begins anew."""
 _NO_QUOTA = Quota()
 _BOUNDS = _CALLS, _BYTES, _AT_ONCE = tuple(Quota.model_fields)
 _WHAT = {_CALLS: "calls a minute", _BYTES: "bytes of results a minute", _AT_ONCE: "calls at once"}
@@ -118,6 +114,11 @@ class Bounded:
     name: str
     quota: Quota
 
+    @property
+    def key(self) -> str:
+        """Under which it is counted."""
+        return f"{self.kind} {self.name}"
+
     def told(self, tool: str, bound: str) -> str:
         """Return what its caller is told: a bound of theirs or their tool's, and no server's name (law L1)."""
         of = {"tool": tool, "server": f"the server of {tool}"}.get(self.kind)
@@ -141,12 +142,9 @@ class Quotas(Feature):
     def __init__(self, of_upstreams: Callable[[], Mapping[str, Quota]] = dict) -> None:
         self._of_upstreams = of_upstreams
         self._table = QuotaTable()
-        self._counted: dict[Kind, LRUCache[str, MemoryStorage | SharedCounts]] = {
-            kind: LRUCache(_N_COUNTED) for kind in KINDS
-        }
-        self._shared: Callable[[str], SharedCounts] | None = None
-        self._under_way: dict[tuple[Kind, str], CapacityLimiter] = {}
-        self._refusals: Counter | None = None
+        self._counts = Counts(_WINDOW_S, _N_COUNTED)
+        self._under_way = Counter[str]()
+        self._refusals: prometheus_client.Counter | None = None
 
     def attach(self, host: AgentServer) -> None:
         """Read the quotas.
@@ -157,9 +155,9 @@ class Quotas(Feature):
         super().attach(host)
         self._table = quotas_of(host.surface.operator.settings, host.surface.operator.files)
         if host.state is not None:
-            from agent_utilities.state.shared_counts import SharedCounts, counting
+            from agent_utilities.state.shared_counts import SharedCounts
 
-            self._shared = partial(SharedCounts, host.state, counting(host.state))
+            self._counts = SharedCounts(host.state, _WINDOW_S, _N_COUNTED)
 
     # -- around calls ------------------------------------------------------------------------------------------------
 
@@ -170,16 +168,31 @@ class Quotas(Feature):
             Refusal: one of them has used up what they may have; then it is counted for none.
         """
         bounded = await self._bounded(request, call.name)
-        request.values[self.name] = bounded  # whether it is made or not, it is over in the end: see `notify`
-        used_up = [(one, bound, left_s) for one in bounded async for bound, left_s in self._used_up(one)]
-        if used_up := used_up or [(one, _AT_ONCE, 1) for one in bounded if not self._enter(one, request)]:
+        wanted = {
+            Wanted(one.key, bound, n, limit): one
+            for one in bounded
+            for bound, n in ((_CALLS, 1), (_BYTES, 0))
+            if (limit := getattr(one.quota, bound)) is not None
+        }
+        if not (full := self._counts.full(wanted)):
             for one in bounded:
-                await self._count_call(one, -1)
-            one, bound, retry_s = max(used_up, key=lambda each: each[2])
-            logger.info("tools/call name=%r refused by quota=%s bound=%s", call.name, one.kind, bound)
-            if self._refusals is not None:
-                self._refusals.labels(one.kind).inc()
-            raise Refusal(f"refused by a quota: {one.told(call.name, bound)}; try again in {retry_s} s")
+                if one.quota.calls_at_once is not None and self._under_way[one.key] >= one.quota.calls_at_once:
+                    raise self._refusal(call, one, _AT_ONCE, 1)
+            request.values[self.name] = bounded  # whether it is made or not, it is over in the end: see `notify`
+            self._under_way.update(one.key for one in bounded)
+            full = await self._counts.take(wanted)
+        if full:
+            self._leave(request)
+            retry_s = {each: max(1, math.ceil(left_s)) for each, left_s in full.items()}
+            last = max(retry_s, key=retry_s.__getitem__)
+            raise self._refusal(call, wanted[last], last.what, retry_s[last])
+
+    def _refusal(self, call: Call, one: Bounded, bound: str, retry_s: int) -> Refusal:
+        """Return how a call is refused that is beyond a bound of one that it counts for."""
+        logger.info("tools/call name=%r refused by quota=%s bound=%s", call.name, one.kind, bound)
+        if self._refusals is not None:
+            self._refusals.labels(one.kind).inc()
+        return Refusal(f"refused by a quota: {one.told(call.name, bound)}; try again in {retry_s} s")
 
     async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:
         """Count the bytes of a call's result."""
@@ -196,8 +209,7 @@ class Quotas(Feature):
     async def _count_bytes(self, bounded: Sequence[Bounded], result: Mapping[str, Any]) -> None:
         if counting := [one for one in bounded if one.quota.bytes_per_minute is not None]:
             n_bytes = await n_bytes_of(result)
-            for one in counting:
-                await self._counts(one).incr(_BYTES, _WINDOW_S, n_bytes)
+            await self._counts.take([Wanted(one.key, _BYTES, n_bytes) for one in counting])
 
     def notify(self, event: Event) -> None:
         """Give back the places of a call that is over, however it ended; read quotas again where rules changed."""
@@ -230,65 +242,27 @@ class Quotas(Feature):
         named = frozenset(str(value[0]) for value in values if isinstance(value, tuple))
         return named if grant is None else named | grant.profiles
 
-    # -- calls and bytes a minute, calls at once ---------------------------------------------------------------------
-
-    def _counts(self, one: Bounded) -> MemoryStorage | SharedCounts:
-        """Return what counts for somebody: a store of their own, since one goes through all of its keys each time."""
-        stores = self._counted[one.kind]
-        if (store := stores.get(one.name)) is None:
-            store = stores[one.name] = (
-                MemoryStorage() if self._shared is None else self._shared(f"{one.kind} {one.name}")
-            )
-        return store
-
-    async def _count_call(self, one: Bounded, n: int = 1) -> int:
-        """Count a call for somebody whose calls are bounded; return how many there are in their window."""
-        is_bounded = one.quota.calls_per_minute is not None
-        return await self._counts(one).incr(_CALLS, _WINDOW_S, n) if is_bounded else 0
-
-    async def _used_up(self, one: Bounded) -> AsyncIterator[tuple[str, int]]:
-        """Count a call, then yield which windows of somebody's are full, and the seconds until they end.
-
-        Counted first: of calls that come together, here or at other replicas, no two may see the same last place.
-        """
-        n_calls, store = await self._count_call(one), self._counts(one)
-        for bound, limit in ((_CALLS, one.quota.calls_per_minute), (_BYTES, one.quota.bytes_per_minute)):
-            if limit is not None and (n_calls > limit if bound == _CALLS else await store.get(bound) >= limit):
-                yield bound, max(1, math.ceil(await store.get_expiry(bound) - time.time()))
-
-    def _enter(self, one: Bounded, request: Request) -> bool:
-        """Take a place for a call, and return whether there was one left."""
-        if (limit := one.quota.calls_at_once) is None:
-            return True
-        limiter = self._under_way.setdefault((one.kind, one.name), CapacityLimiter(limit))
-        limiter.total_tokens = limit  # it may have been another
-        try:
-            limiter.acquire_on_behalf_of_nowait(request)
-        except WouldBlock:
-            return False
-        return True
-
     def _leave(self, request: Request) -> None:
         """Give back the places that a call has; forget whoever has no call under way any more."""
         for one in request.values.pop(self.name, ()):
-            if (limiter := self._under_way.get(key := (one.kind, one.name))) is not None:
-                with suppress(RuntimeError):  # it may have none there
-                    limiter.release_on_behalf_of(request)
-                if not limiter.borrowed_tokens:
-                    del self._under_way[key]
+            self._under_way[one.key] -= 1
+            if not self._under_way[one.key]:
+                del self._under_way[one.key]
 
     # -- what is told, and followed ----------------------------------------------------------------------------------
 
     def start_lines(self) -> Sequence[str]:
         """Return that calls are bounded."""
-        where = "in this process" if self._shared is None else "by all replicas together; calls at once by each"
+        where = "in this process" if self.host.state is None else "by all replicas together; calls at once by each"
         return [f"calls are bounded by quotas, which are counted {where}"]
 
     def register_metrics(self, registry: CollectorRegistry) -> None:
         """Register how many calls were refused."""
-        from prometheus_client import Counter
+        import prometheus_client
 
-        self._refusals = Counter("mcp_quota_refusals", "Calls refused by a quota.", ["quota"], registry=registry)
+        self._refusals = prometheus_client.Counter(
+            "mcp_quota_refusals", "Calls refused by a quota.", ["quota"], registry=registry
+        )
         for kind in KINDS:
             self._refusals.labels(kind)
 

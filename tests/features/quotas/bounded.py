@@ -16,6 +16,7 @@ from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.exceptions import ToolError
 
 from agent_utilities import AgentServer
+from agent_utilities.state import counts
 from tests.features.access.team import Team
 from tests.mcp.servers import over_http
 
@@ -29,8 +30,8 @@ class Clock:
     """The time that windows go by, which stands until it is set forward."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = time.time()
-        monkeypatch.setattr(time, "time", lambda: self.now)
+        self.now = time.monotonic()
+        monkeypatch.setattr(counts, "monotonic", lambda: self.now)
 
     def forward(self, seconds: float) -> None:
         """Set it forward."""

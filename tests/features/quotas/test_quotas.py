@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -352,7 +354,28 @@ async def test_a_flood_of_persons_takes_no_more_memory_than_so_many(
                 request,
             )
         )
-    assert (len(quotas._counted["person"]), len(quotas._under_way)) == (50, 0)
+    assert (len(quotas._counts), len(quotas._under_way)) == (50, 0)
+
+
+async def test_nothing_of_a_request_is_kept_once_it_is_answered(tmp_path: Path) -> None:
+    seen: list[weakref.ref[Mark]] = []
+
+    class Mark:
+        """Lives as long as the request that it is put into."""
+
+    class Marks(Feature):
+        name = "marks"
+
+        async def admit(self, request: Request, call: Call) -> None:
+            request.values["mark"] = mark = Mark()
+            seen.append(weakref.ref(mark))
+
+    bounds = "calls_per_minute = 5\nbytes_per_minute = 50000\ncalls_at_once = 5"
+    team = Bounded(tmp_path, "".join(quota(kind, bounds) for kind in TABLES))
+    async with team.callers("ann", server=team.server(features=[Marks(), Quotas()])) as (ann,):
+        assert [await said(ann, tool) for tool in ("git_log", "look")] == ["done"] * 2
+        gc.collect()
+        assert [mark() for mark in seen] == [None, None]
 
 
 async def test_without_quotas_nothing_of_it_is_there(tmp_path: Path) -> None:
