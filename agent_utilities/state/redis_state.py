@@ -87,8 +87,7 @@ class RedisState:
             raise ValueError(f"its database is no number: {place.path!r}")
         self.redis: Redis = Redis.from_url(
             url,
-            socket_timeout=5.0,
-            socket_connect_timeout=self.wait_s,
+            socket_timeout=5.0,  # for connecting too: how long anybody waits is for `ask`, which knows a late process
             health_check_interval=30,
             decode_responses=False,
         )
