@@ -23,6 +23,7 @@ _BEGINNING = "0" * 64
 _LINE = re.compile(
     rb'(\{"chain":"([0-9a-f]{16})","n":(\d{1,18}),"prev":"([0-9a-f]{64})","at":"([^"]+)"[^\n]*),"hash":"([0-9a-f]{64})"\}'
 )
+_TAIL = re.compile(rb'.*,"hash":"[0-9a-f]{64}"\}')
 _START = re.compile(rb'\{"chain":"([0-9a-f]{16})","n":(\d{1,18}),')
 _HEAD = re.compile(r"([0-9a-f]{16}):(\d{1,18}):([0-9a-f]{64})")
 
@@ -63,12 +64,14 @@ class Line:
         head: its chain, number and hash, as it says.
         before: the hash of the one before it, as it says.
         at: when, as it says.
+        event: what it tells of, as it says.
         is_whole: whether its hash is that of what it says.
     """
 
     head: Head
     before: str
     at: str
+    event: str
     is_whole: bool
 
 
@@ -93,7 +96,15 @@ def read_line(text: bytes) -> Line | None:
         return None
     said, chain, number, before, at, own = found.groups()
     head = Head(chain.decode(), int(number), own.decode())
-    return Line(head, before.decode(), at.decode(errors="replace"), sha256(said).hexdigest() == head.hash)
+    is_whole = sha256(said).hexdigest() == head.hash
+    return Line(head, before.decode(), at.decode(errors="replace"), _event(text), is_whole)
+
+
+def _event(text: bytes) -> str:
+    try:
+        return str(json.loads(text).get("event"))
+    except (ValueError, RecursionError):  # somebody changed it, which its hash shows
+        return ""
 
 
 @dataclass(slots=True)
@@ -154,7 +165,7 @@ def verify(files: Sequence[Path], heads: Iterable[Head] = ()) -> Report:
                 report.tampering += [
                     f"{path}:{number}: chain {given.chain}: {what}" for what in _add(chain, line, given)
                 ]
-                chain.has_ended = b'"event":"closed"' in text
+                chain.has_ended = line.event == "closed"
     for name, number in kept:
         chain = report.chains.get(name, Chain())
         if number >= chain.next:
@@ -186,7 +197,7 @@ def _take_no_line(report: Report, text: bytes, where: str) -> None:
     start = _START.match(text)
     chain_id, number = ("", -1) if start is None else (start[1].decode(), int(start[2]))
     what = f"chain {chain_id}: line {number}" if chain_id else "a line"
-    is_piece = text.startswith(b'{"chain":"'[: len(text)]) and not text.endswith(b'"}')
+    is_piece = text.startswith(b'{"chain":"'[: len(text)]) and not _TAIL.fullmatch(text)
     if is_piece or not text.strip(b"\0"):
         if text:  # a blank line is what ends a piece of which nothing is left
             report.torn.append(f"{where}: {what} is in pieces, as a kill or a full disk leaves it")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -184,6 +186,60 @@ class TestPieces:
         lines, _ = chain_text(N)
         put(path, [*lines, bytes(100)])
         assert (of_file(path).tampering, len(of_file(path).torn)) == ([], 1)
+
+    def test_a_piece_that_ends_with_an_argument_is_no_tampering(self, path: Path) -> None:
+        lines, _ = chain_text(3, arguments={"a": {"b": "c"}}, bytes=7)
+        end = lines[2].index(b'"}},"bytes"')
+        for kept in (2, 3):
+            put(path, [*lines[:2], lines[2][: end + kept]])
+            assert (of_file(path).tampering, len(of_file(path).torn)) == ([], 1)
+
+    def test_a_line_with_an_end_of_ones_own_is_no_piece(self, path: Path) -> None:
+        lines, _ = chain_text(3)
+        put(path, [*lines[:2], b'{"chain":"x' + lines[2][10:]])
+        assert (len(of_file(path).tampering), of_file(path).torn) == (1, [])
+
+
+class TestWhetherAChainHasEnded:
+    def ended(self, path: Path, **fields: Any) -> list[bool]:
+        lines, _ = chain_text(3, **fields)
+        put(path, lines)
+        report = of_file(path)
+        assert report.tampering == []
+        return [chain.has_ended for chain in report.chains.values()]
+
+    def test_is_told_by_the_event_of_its_last_line(self, path: Path) -> None:
+        assert self.ended(path, event="closed") == [True]
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {},
+            {"arguments": {"event": "closed"}},
+            {"arguments": {"v": [{"event": "closed"}]}},
+            {"reason": '"event":"closed"'},
+            {"event": "closed "},
+            {"event": ["closed"]},
+            {"Event": "closed"},
+            {"event": {"event": "closed"}},
+        ],
+    )
+    def test_is_not_told_by_what_a_caller_wrote(self, path: Path, fields: dict[str, Any]) -> None:
+        assert self.ended(path, **fields) == [False]
+
+    def test_is_not_told_by_a_line_before_its_last(self, path: Path) -> None:
+        head, lines = Head.of_new_chain(), []
+        for event in ("closed", "call"):
+            line, head = write_line(head, 1_780_000_000, {"event": event})
+            lines.append(line)
+        put(path, lines)
+        assert [chain.has_ended for chain in of_file(path).chains.values()] == [False]
+
+    @pytest.mark.parametrize("inside", [b'"event":"closed"x', b'"event":"closed","a":' + b"[" * 100_000, b"\xff"])
+    def test_is_not_told_by_a_line_that_is_no_json(self, path: Path, inside: bytes) -> None:
+        text = b'{"chain":"%s","n":0,"prev":"%s","at":"now",%s' % (b"0" * 16, b"0" * 64, inside)
+        put(path, [b'%s,"hash":"%s"}\n' % (text, sha256(text).hexdigest().encode())])
+        assert [chain.has_ended for chain in of_file(path).chains.values()] == [False]
 
 
 class TestHead:
