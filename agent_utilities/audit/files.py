@@ -20,13 +20,23 @@ except ImportError:  # Windows, where each process needs a file of its own
     fcntl = None  # type: ignore[assignment] # that is how a module that is not there is told
 
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
-_ANY_STAMP = "[0-9]" * 8 + "T" + "[0-9]" * 6 + ".[0-9]*Z"
 _LONGEST_LINE = 1 << 20
 
 
 def full_files(path: Path) -> list[Path]:
     """Return the files that a record's file was before, the oldest first."""
-    return sorted(path.parent.glob(f"{escape(path.stem)}-{_ANY_STAMP}{escape(path.suffix)}"))
+    near = path.parent.glob(f"{escape(path.stem)}-*Z{escape(path.suffix)}")
+    return sorted(file for file in near if _filled_at(file, path) is not None and file.is_file())
+
+
+def _filled_at(file: Path, path: Path) -> datetime | None:
+    """Return the time in the name of a file that a record's file was before; None for any other name."""
+    text = file.name.removeprefix(f"{path.stem}-").removesuffix(path.suffix)
+    try:
+        at = datetime.strptime(text, _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return at if at.strftime(_STAMP) == text else None  # `strptime` takes fewer digits too
 
 
 def all_files(path: Path) -> list[Path]:
@@ -126,6 +136,7 @@ class RecordFile:
         stem, suffix = self.path.stem, self.path.suffix
         at = datetime.now(UTC)
         if full := full_files(self.path):
-            last = full[-1].name.removeprefix(f"{stem}-").removesuffix(suffix)
-            at = max(at, datetime.strptime(last, _STAMP).replace(tzinfo=UTC) + timedelta(microseconds=1))
+            last = _filled_at(full[-1], self.path) or at
+            with suppress(OverflowError):  # somebody's file of the last moment of all times
+                at = max(at, last + timedelta(microseconds=1))
         return self.path.with_name(f"{stem}-{at.strftime(_STAMP)}{suffix}")
