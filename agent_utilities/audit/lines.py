@@ -3,26 +3,66 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import re
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from typing import Any
 from unicodedata import normalize
 
 LONGEST = 500
-"""Characters of a text that are recorded; of all arguments of a call it is eight times as many."""
+"""Characters of a text that are written, at most."""
+ENOUGH = 2 * LONGEST + 1
+"""Characters of a text that are kept until it is written: one more than are read, which shows that it was cut."""
+_ARGUMENTS = 8 * LONGEST
+"""Characters of a call's arguments, as JSON has them."""
+_DEEPEST = 50
+"""Lists and mappings in one another."""
+_FEWEST_DIGITS = 9
+"""Of a number that may be somebody's."""
 _LEFT_OUT = "…"
 """Stands for what was too long, or looked like a secret."""
 _WORD_ENDS = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])")
 
+WithoutSecrets = Callable[[str, int], str]
+"""Returns a text without what looks like a secret, of so many characters of it."""
 
-def cut(value: Any, room: list[int]) -> Any:
-    """Return a copy of arguments that nobody changes meanwhile, cut where the characters of room are used up."""
-    room[0] -= len(value) if isinstance(value, str) else 16
-    if room[0] < 0:
-        return _LEFT_OUT
-    if isinstance(value, Mapping):
-        return {str(key)[:LONGEST]: cut(part, room) for key, part in value.items() if room[0] >= 0}
-    return [cut(part, room) for part in value if room[0] >= 0] if isinstance(value, list) else value
+
+def cut(arguments: Any) -> Any:
+    """Return a copy of arguments that nobody changes meanwhile, as much as has room: each text whole or not at all.
+
+    What is left out is not looked at: the event loop does this, whatever callers send.
+    """
+    return _cut(arguments, [_ARGUMENTS], _DEEPEST)
+
+
+def _cut(value: Any, room: list[int], deepest: int) -> Any:
+    if isinstance(value, Mapping | list) and deepest:
+        room[0] -= 3
+        if room[0] < 0:
+            return _LEFT_OUT
+        if isinstance(value, list):
+            return [_cut(part, room, deepest - 1) for part in takewhile(lambda _: room[0] >= 0, value)]
+        left = takewhile(lambda _: room[0] >= 0, value.items())
+        return {_cut(str(key), room, 0): _cut(part, room, deepest - 1) for key, part in left}
+    if not _is_plain(value):
+        value = _LEFT_OUT
+    room[0] -= len(value) if isinstance(value, str) and len(value) > room[0] else _length(value)
+    return value if room[0] >= 0 else _LEFT_OUT
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is a text, or what every reader of JSON takes: no NaN, no number of a thousand digits."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, str) or (isinstance(value, int) and value.bit_length() <= 64)
+
+
+def _length(value: str | float | None) -> int:
+    """Return the characters of a value in JSON, of a text also in the form in which it is left without its secrets."""
+    forms = {value, normalize("NFKC", value)} if isinstance(value, str) and not value.isascii() else {value}
+    return max(len(json.dumps(form)) for form in forms) + 1
 
 
 async def n_bytes_of(result: Any) -> int:
@@ -49,35 +89,39 @@ async def n_bytes_of(result: Any) -> int:
 
 
 def line(
-    event: str, said: Mapping[str, Any], own: Mapping[str, str], without_secrets: Callable[[str], str]
-) -> Mapping[str, Any]:
-    """Return what a line says of an event; what is empty is left out.
+    event: str, said: Mapping[str, Any], own: Mapping[str, str], without_secrets: WithoutSecrets
+) -> dict[str, Any]:
+    """Return what a line says of an event, without what callers may have written that looks like a secret.
 
     Args:
-        event: what happened.
-        said: of it; `path`, `reason`, `arguments`, and an unknown `tool`, as callers may have written them.
-        own: what is said besides, and written as it stands.
+        event: its name.
+        said: what is known of it; of a trace its id as a number.
+        own: texts of this server's own, which are written as they are.
         without_secrets: returns a text without what looks like one.
     """
     fields = {"event": event, **said, "trace": f"{said['trace']:032x}" if said.get("trace") else None}
-    may_be_no_tool = said.get("verdict") in ("unknown", "refused")
-    for name in ("path", "reason", "arguments", *(["tool"] if may_be_no_tool else [])):
+    verdict = said.get("verdict")
+    for name in ("path", "reason", "arguments", *(["tool"] if verdict != "permitted" else [])):
         if name in fields:
-            fields[name] = _redacted(fields[name], "", without_secrets)
+            fields[name] = _redacted(fields[name], without_secrets)
+    if verdict == "denied":  # a tool's own name, which is read as unknown ones are: its caller may wait (law L1)
+        fields["tool"] = said["tool"]
     return {name: value for name, value in {**fields, **own}.items() if value not in ("", None)}
 
 
-def _redacted(value: Any, name: str, without_secrets: Callable[[str], str]) -> Any:
+def _redacted(value: Any, without_secrets: WithoutSecrets) -> Any:
     """Return a value without what looks like a secret, by itself or by its name; what was left out shows."""
-    if name and not without_secrets(f"{_WORD_ENDS.sub('-', name)}=x"):
-        return _LEFT_OUT
     if isinstance(value, Mapping):
         return {
-            _redacted(key, "", without_secrets): _redacted(part, key, without_secrets) for key, part in value.items()
+            _redacted(name, without_secrets): _redacted(part, without_secrets)
+            if without_secrets(f"{_WORD_ENDS.sub('-', name)}=x", LONGEST)
+            else _LEFT_OUT
+            for name, part in value.items()
         }
     if isinstance(value, list):
-        return [_redacted(part, name, without_secrets) for part in value]
-    if isinstance(value, bool) or value is None:
+        return [_redacted(part, without_secrets) for part in value]
+    text = str(value)
+    if text in ("", _LEFT_OUT) or (len(text) < _FEWEST_DIGITS and not isinstance(value, str)):
         return value
-    kept = without_secrets(text := str(value))
+    kept = without_secrets(text, ENOUGH - 1)
     return value if kept == " ".join(normalize("NFKC", text).split()) else f"{kept} {_LEFT_OUT}".strip()

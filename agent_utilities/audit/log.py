@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from contextvars import Context
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -106,7 +107,10 @@ class AuditLog:
         waits = loop.create_future()
         if not self.note(fields, waits):
             raise RecordError("it has ended, or too many lines wait to be written")
-        limit = loop.call_later(self.limit_s, _tell, [waits], f"the disk has not answered for {self.limit_s:g} s")
+        problem = f"the disk has not answered for {self.limit_s:g} s"
+        limit = loop.call_later(
+            self.limit_s, _tell, [waits], problem, context=Context()
+        )  # no request is kept by it  # else it keeps the request
         try:
             await waits
         finally:
@@ -163,7 +167,7 @@ class AuditLog:
         head, lines, n_lost = self.head, [], self.n_lost
         for at_s, fields, waits in batch:
             if waits is None or not waits.done():  # else nobody goes on with what it tells of
-                line, head = write_line(head, at_s, _made(fields))
+                line, head = _made(head, at_s, fields)
                 lines.append(line)
         if n_lost > self._n_told_lost:
             line, head = write_line(head, time.time(), {"event": "lost", "n_lines": n_lost - self._n_told_lost})
@@ -205,12 +209,12 @@ class AuditLog:
                 self._loop.call_soon_threadsafe(call)
 
 
-def _made(fields: Callable[[], Fields]) -> Fields:
+def _made(head: Head, at_s: float, fields: Callable[[], Fields]) -> tuple[bytes, Head]:
     try:
-        return fields()
+        return write_line(head, at_s, fields())
     except Exception as error:  # a line that can't be made keeps no other from being written
         logger.exception("a line of the audit record could not be made")
-        return {"event": "unreadable", "reason": type(error).__name__}
+        return write_line(head, at_s, {"event": "unreadable", "reason": type(error).__name__})
 
 
 def _tell(waiting: Iterable[asyncio.Future[None]], problem: str) -> None:

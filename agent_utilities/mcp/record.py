@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from starlette.requests import Request as HttpRequest
 from starlette.types import ASGIApp
 
-from agent_utilities.audit.lines import LONGEST, cut, line, n_bytes_of
+from agent_utilities.audit.lines import ENOUGH, cut, line, n_bytes_of
 from agent_utilities.audit.log import AuditLog, Fields, RecordError
 from agent_utilities.mcp.feature import BoundError, Refusal
 from agent_utilities.mcp.request import Call, Request
@@ -83,12 +83,12 @@ class Record:
         finally:
             _about.reset(token)
             ms = round(1000 * (time.perf_counter() - started_s), 3)
-            self.ended(ctx, about, told, {"reason": problem[:LONGEST], "ms": ms})
+            self.ended(ctx, about, told, {"reason": problem[:ENOUGH], "ms": ms})
 
     def ended(self, ctx: ServerRequestContext[Any, Any], about: Fields, told: Fields, said: Fields) -> None:
         """Record how a call ended; one that came to no first line was refused."""
         if not about:
-            tool = {"tool": str((ctx.params or {}).get("name"))[:LONGEST], "verdict": "refused"}
+            tool = {"tool": str((ctx.params or {}).get("name"))[:ENOUGH], "verdict": "refused"}
             self.note("refused", {**self._who(caller_of(ctx.request)), **tool, **said})
         elif about["verdict"] == "permitted" or told["outcome"] == "ok":
             self.note("result", {**about, **told, **said})
@@ -102,9 +102,10 @@ class Record:
         if (about := _about.get()) is None:
             return
         said = {**self._who(request.caller), "revision": tied_to, **await self._verdict(call.name, request, decision)}
+        own = {"reason": said.pop("reason", "")}
         is_told = self._arguments and fits(fold(call.name), self._arguments)
-        asked = {**said, "arguments": cut(call.arguments, [8 * LONGEST])} if is_told else said
-        fields = partial(line, "call" if said["verdict"] == "permitted" else "refused", asked, {}, without_secrets)
+        asked = {**said, "arguments": cut(call.arguments)} if is_told else said
+        fields = partial(line, "call" if said["verdict"] == "permitted" else "refused", asked, own, without_secrets)
         try:
             await self.log.written(fields) if self._is_required else self.log.note(fields)
         except RecordError as error:
@@ -121,7 +122,7 @@ class Record:
         if await self._host.features.tool(name, request) is not None:
             return {"tool": name, "verdict": "permitted"}
         if not places:
-            return {"tool": name[:LONGEST], "verdict": "unknown"}
+            return {"tool": name[:ENOUGH], "verdict": "unknown"}
         reason = next((rule.text for rule in (decision.refusals[place] for place in places) if rule is not None), "")
         return {"tool": name, "verdict": "denied", "reason": reason}
 

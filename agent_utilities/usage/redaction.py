@@ -18,8 +18,7 @@ from agent_utilities.runtime.issued_tokens import ISSUED
 LONGEST_REQUEST = 500
 """Characters of a request that are kept."""
 
-_MOST_READ = 4_096
-_KEY_BLOCK = re.compile(r"-{2,}\s*BEGIN\b.*?(?:-{2,}\s*END\b[^-]*-{2,}|\Z)", re.DOTALL)
+_KEY_BLOCK = re.compile(r"(?<!-)-{2,}\s*BEGIN\b.*?(?:(?<!-)-{2,}\s*END\b[^-]*-{2,}|\Z)", re.DOTALL)
 _INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u180b\u180c\u180d\u180f")
 
 # -- what secrets are called, what leads to them, and what they look like ---------------------------------------------
@@ -167,16 +166,20 @@ _PAIRS = frozenset(
 """The letters that follow one another in 97 of 100 places of the names and texts of tools; by chance 37 would."""
 
 
-def without_secrets(text: str) -> str:
+def without_secrets(text: str, most: int = 4_096) -> str:
     """Return a request without its words that look like a secret, at most 500 characters of it.
 
     Dropped are keys, tokens and what else follows no language; what stands after `password:`, `token=`, `Bearer` and
     the like; mail and network addresses; of URLs that hold one of these all but the host; numbers of nine digits or
     more, in groups too. A password that is an ordinary word, and that nothing announces, can't be told from one.
 
-    What is left is in Unicode's compatibility form, one space between words. The first 4,096 characters are read.
+    What is left is in Unicode's compatibility form, one space between words.
+
+    Args:
+        text: the request.
+        most: the characters of it that are read, in whatever form: whoever wrote it has no more work done than that.
     """
-    words = _words(text)
+    words = _words(text, most)
     ends = list(accumulate(len(word) + 1 for word in words))
     dropped: set[int] = set()
     for start, end in _secrets(" ".join(words)):
@@ -202,13 +205,14 @@ def _is_key(groups: list[str]) -> bool:
     return len(set(shapes)) > 1 and n_mixed >= n_wanted and sum(map(len, groups)) >= _FEWEST_OF_GROUPS
 
 
-def _words(text: str) -> list[str]:
-    visible = "".join(map(_seen, unicodedata.normalize("NFKC", text[:_MOST_READ])))
-    words = _KEY_BLOCK.sub(" ", unicodedata.normalize("NFKC", visible)).split()
-    if len(text) > _MOST_READ:  # the last words may be no more than the beginning of a secret
+def _words(text: str, most: int) -> list[str]:
+    read = unicodedata.normalize("NFKC", text[:most])
+    visible = unicodedata.normalize("NFKC", "".join(map(_seen, read[:most])))
+    words = _KEY_BLOCK.sub(" ", visible).split()
+    if max(len(text), len(read)) > most:  # the last words may be no more than the beginning of a secret
         words = words[:-1]
-        while words and any(map(str.isdigit, words[-1])):
-            words.pop()  # groups of one number
+        while words and (words[-1].isupper() or any(map(str.isdigit, words[-1]))):
+            words.pop()  # groups of one number or key
     return words
 
 

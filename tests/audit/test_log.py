@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -10,7 +11,9 @@ import re
 import stat
 import subprocess
 import threading
+import weakref
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -86,6 +89,36 @@ class TestWrites:
             await log.written(lambda: CALL)
         assert said(path) == ["opened", "unreadable", "call", "closed"]
 
+    async def test_a_line_that_json_can_not_have_keeps_no_other_back(self, path: Path) -> None:
+        deep: list[object] = []
+        for _ in range(100_000):
+            deep = [deep]
+        async with running(path) as log:
+            await log.written(lambda: {**CALL, "deep": deep})
+            await log.written(lambda: CALL)
+        assert said(path) == ["opened", "unreadable", "call", "closed"]
+        assert said(path, "reason")[1] == "RecursionError"
+
+    async def test_nothing_of_whoever_waited_is_kept(self, path: Path) -> None:
+        class Request:
+            """What a context leads to."""
+
+        in_force: ContextVar[Request] = ContextVar("in_force")
+        seen: list[weakref.ref[Request]] = []
+
+        async def wait(log: AuditLog) -> None:
+            in_force.set(request := Request())
+            seen.append(weakref.ref(request))
+            await log.written(lambda: CALL)
+
+        earlier = asyncio.get_running_loop().call_later(2, lambda: None)  # behind which cancelled timers stay
+        async with running(path) as log:
+            await asyncio.create_task(wait(log))
+            await asyncio.sleep(0)  # the loop holds the task that has just ended
+            gc.collect()
+            assert seen[0]() is None
+        earlier.cancel()
+
     async def test_whoever_stopped_waiting_has_no_line(self, path: Path) -> None:
         log = audit_log(path)
         waiting = asyncio.create_task(log.written(lambda: {"event": "given up"}))
@@ -140,6 +173,48 @@ class TestFullAndOldFiles:
         later.touch()
         await write(path, 1, max_bytes=300)
         assert full_files(path)[0] == later
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "audit-20260101T000000.000001-copyZ.jsonl",
+            "audit-20260101T000000.000001Z (1).jsonl",
+            "audit-20260101T000000.00000Z.jsonl",
+            "audit-20260101T000000.0000001Z.jsonl",
+            "audit-20260101T000000Z.jsonl",
+            "audit-20261301T000000.000001Z.jsonl",
+            "audit-20260230T000000.000001Z.jsonl",
+            "audit-20260101T250000.000001Z.jsonl",
+            "audit-00000101T000000.000001Z.jsonl",
+            "audit-20260101T000000.000001z.jsonl",
+            "audit-٢٠٢٦0101T000000.000001Z.jsonl",
+            "audit-Z.jsonl",
+            "audit--20260101T000000.000001Z.jsonl",
+            "audit-20260101T000000.000001Z.jsonl.bak",
+            "audit-b-20260101T000000.000001Z.jsonl",
+        ],
+    )
+    async def test_another_whose_name_is_nearly_that_of_one_counts_for_nothing(self, name: str, path: Path) -> None:
+        path.parent.mkdir()
+        path.with_name(name).write_text("somebody else's")
+        head = await write(path, 20, max_bytes=2_000)
+        assert len(full_files(path)) > 1
+        assert path.with_name(name) not in full_files(path)
+        assert of_file(path, head).tampering == []
+
+    async def test_a_folder_with_the_name_of_one_counts_for_nothing(self, path: Path) -> None:
+        path.with_name("audit-20260101T000000.000001Z.jsonl").mkdir(parents=True)
+        head = await write(path, 20, max_bytes=2_000)
+        assert len(full_files(path)) > 1
+        assert of_file(path, head).tampering == []
+
+    async def test_one_of_the_last_moment_there_is_keeps_nothing_from_being_written(self, path: Path) -> None:
+        path.parent.mkdir()
+        last = path.with_name("audit-99991231T235959.999999Z.jsonl")
+        last.touch()
+        head = await write(path, 20, max_bytes=2_000)
+        assert full_files(path)[-1] == last
+        assert of_file(path, head).tampering == []
 
     async def test_several_may_write_and_put_aside_one_file(self, path: Path) -> None:
         heads = await asyncio.gather(*(write(path, 100, max_bytes=8_000) for _ in range(4)))
@@ -222,6 +297,7 @@ class TestHangingDisk:
         with pytest.raises(RecordError, match="has not answered"):
             await hanging.written(lambda: {"event": "given up"})
         hanging.file.answers.set()  # type: ignore[attr-defined]
+        hanging.limit_s = 60.0  # however busy this machine is
         await hanging.written(lambda: {"event": "again"})
         await hanging.close({"event": "closed"})
         assert said(path) == ["opened", "again", "closed"]

@@ -213,6 +213,29 @@ class TestBounds:
     def test_no_group_of_a_number_is_left_where_reading_ends(self, place):
         assert without_secrets("\u200b" * (4_096 - place) + "4111 1111 1111 1111 and more") == ""
 
+    @every("place", range(1, 25))
+    def test_no_group_of_a_key_is_left_where_reading_ends(self, place):
+        assert without_secrets("\u200b" * (4_096 - place) + "AKIA IOSF ODNN ZEXA MPLE and more") == ""
+
+    @every("most", [10, 14, 20, 40])
+    def test_as_much_is_read_as_is_said_and_its_last_word_is_none(self, most):
+        text = "open the report of last week " * 10
+        assert without_secrets(text, most) == text[:most].rpartition(" ")[0]
+        assert without_secrets(text[:most], most) == text[:most].strip()
+
+    def test_no_more_is_read_where_letters_stand_for_words(self):
+        assert without_secrets("\ufdfa " * 20, 100) == ("صلى الله عليه وسلم " * 6)[:98]
+
+    @every("text", ["-" * 4_096, "\ufdfa" * 4_096, "--BEGIN" + "-" * 4_096, "-- " * 1_365, "--" + " " * 4_094])
+    def test_no_text_takes_many_times_as_long_as_another_of_its_length(self, text):
+        def seconds(text):
+            started = time.process_time()
+            without_secrets(text)
+            return time.process_time() - started
+
+        seconds("what is read first takes longer: rules are made")
+        assert min(seconds(text) for _ in range(3)) < 20 * min(seconds("a" * 4_096) for _ in range(3))
+
     @every(
         "unit",
         [

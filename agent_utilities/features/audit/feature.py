@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.audit.files import RecordFile
-from agent_utilities.audit.lines import LONGEST
+from agent_utilities.audit.lines import ENOUGH
 from agent_utilities.audit.log import AuditLog
 from agent_utilities.errors import SettingsError
 from agent_utilities.features.access.refusals import noted
@@ -155,11 +155,11 @@ class Audit(Feature):
         self._n_refused += 1
         if self._n_refused > _REFUSED_A_MINUTE:
             return
-        said = {"status": status, "path": path[:LONGEST]}
+        said = {"status": status, "path": path[:ENOUGH]}
         if status != 400 and (why := noted()) is not None:
             self._record.note("refused", said, reason=why.text)
         else:
-            self._record.note("refused", {**said, "reason": body.decode(errors="replace")[: 2 * LONGEST]})
+            self._record.note("refused", {**said, "reason": body[:ENOUGH].decode(errors="replace")})
 
     def _end_minute(self) -> None:
         if (n_more := self._n_refused - _REFUSED_A_MINUTE) > 0:

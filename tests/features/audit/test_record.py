@@ -246,6 +246,36 @@ class TestArguments:
         await called(mcp, "git_log", given)
         assert lines(path, "call")[0]["arguments"] == written
 
+    @pytest.mark.parametrize(
+        "value",
+        [
+            {f"{number:05}" + "k y " * 120: "" for number in range(7_500)},
+            [""] * 900_000,
+            "x" * 3_700_000,
+            ["a@b"] * 600_000,
+        ],
+        ids=["names", "empty texts", "a text", "secrets"],
+    )
+    async def test_of_one_call_hold_up_nobody_elses(self, path: Path, value: Any) -> None:
+        mcp = server(path, "required", environ={"MCP_AUDIT_ARGUMENTS": "*"})
+        mcp.tool(name="take")(lambda value: "taken")
+        async with Client(mcp) as eve, Client(mcp) as bob:
+            assert (await eve.call_tool("take", {"value": value})).content[0].text == "taken"
+            assert (await bob.call_tool("git_log", {"text": "x"})).content[0].text == "log xé"
+        assert [line["tool"] for line in lines(path, "call")] == ["take", "git_log"]
+        assert max(map(len, text_of(path).splitlines())) < 12_000
+        assert of_file(path).tampering == []
+
+    async def test_leave_no_part_of_a_secret_where_they_are_cut(self, path: Path) -> None:
+        mcp = server(path, environ={"MCP_AUDIT_ARGUMENTS": "*"})
+        async with Client(mcp) as client:
+            for n in (*range(480, 501, 4), *range(980, 1_002, 4), *range(3_960, 4_000, 8)):
+                given = "\u200b" * (n - 5) + "word " + SECRET
+                await client.call_tool_mcp("git_log", {"text": given})
+                await client.call_tool_mcp("git_log", {"x" * n: given})
+                await client.call_tool_mcp(given, {})
+        assert not any(SECRET[:n] in text_of(path) for n in range(4, len(SECRET)))
+
 
 @asynccontextmanager
 async def web_of_team(team: Team, path: Path) -> AsyncIterator[httpx2.AsyncClient]:
