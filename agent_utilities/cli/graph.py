@@ -20,6 +20,7 @@ from agent_utilities.graph.sync import forget as forget_in_graph
 from agent_utilities.graph.sync import server_state, server_states
 from agent_utilities.graph.sync import sync as sync_with_graph
 from agent_utilities.mcp.command_line.terminal import NamesTable, in_event_loop, terminal
+from agent_utilities.runtime.hosts import shown_address
 from agent_utilities.settings import Settings
 from agent_utilities.settings_file import settings_of
 
@@ -32,7 +33,7 @@ async def status() -> None:
     """Show every server in the graph: how many tools, and how old."""
     settings = _settings()
     graphs = [graph := _graph_of("", settings)]
-    place = f"servers of all who share the Neo4j at {os.environ.get('NEO4J_URI', '').strip()}"
+    place = f"servers of all who share the Neo4j at {shown_address(os.environ.get('NEO4J_URI', '').strip())}"
     if isinstance(graph, EmbeddedGraph):
         folder = embedded_path("", settings.graph_folder).parent
         graphs = [EmbeddedGraph(path, or_memory=False) for path in sorted(folder.glob("*.lbdb"))]

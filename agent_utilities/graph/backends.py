@@ -10,6 +10,7 @@ from typing import Literal
 from agent_utilities.errors import SettingsError
 from agent_utilities.graph.base import ToolGraph
 from agent_utilities.runtime.process_io import own_folder
+from agent_utilities.runtime.hosts import shown_address
 
 Backend = Literal["auto", "off", "embedded", "neo4j"]
 _SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
@@ -33,7 +34,7 @@ def graph_backend(backend: Backend, server: str, folder: str, environ: Mapping[s
     if backend == "neo4j" or (backend == "auto" and uri):
         if uri.partition("://")[0] not in _SCHEMES:
             hint = "set it to an address such as bolt://127.0.0.1:7687 or neo4j+s://host"
-            raise SettingsError("not a Neo4j address", uri, "env NEO4J_URI", hint)
+            raise SettingsError("not a Neo4j address", shown_address(uri), "env NEO4J_URI", hint)
         from agent_utilities.graph.neo4j import Neo4jGraph
 
         username, password = environ.get("NEO4J_USERNAME"), environ.get("NEO4J_PASSWORD")

@@ -11,6 +11,7 @@ from typing import Literal
 from agent_utilities.errors import SettingsError
 
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9_-]+(?:\.[a-z0-9_-]+)*)\.?)(?::([0-9]{0,5}))?", re.ASCII)
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*://)?([^/?#]*@)?((?:\[[0-9a-f:.]+\]|[\w.-]+)(?::\d*)?(?:/[\w./-]*)?)", re.I)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*", re.ASCII)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 ANY_PORT = -1
@@ -139,3 +140,9 @@ def _origin_pattern(text: str) -> Host | None:
         return None
     is_default = pattern.port == ANY_PORT and not authority.endswith(":*")
     return Host(pattern.name, _DEFAULT_PORTS.get(scheme, ANY_PORT) if is_default else pattern.port, scheme)
+
+
+def shown_address(address: str) -> str:
+    """Return an address without its user and password; `[hidden]` where these can't surely be told from the rest."""
+    found = _ADDRESS.fullmatch(address)
+    return f"{found[1] or ''}{'…@' if found[2] else ''}{found[3]}" if found else "[hidden]"

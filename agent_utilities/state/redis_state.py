@@ -76,21 +76,23 @@ class RedisState:
         key: the operator's, 32 bytes; what is sealed and what is secret is derived from it.
 
     Raises:
-        ValueError: the URL is none of Redis.
+        ValueError: the URL is none of Redis; of what may be a part of its password nothing is said.
     """
 
     wait_s = WAIT_S
 
     def __init__(self, url: str, prefix: str, server: str, key: bytes) -> None:
-        place = urlsplit(url)
-        if place.scheme != "unix" and not place.path.strip("/").isdigit() and place.path.strip("/"):  # else it is 0
-            raise ValueError(f"its database is no number: {place.path!r}")
+        _check(url)
         self.redis: Redis = Redis.from_url(
             url,
             socket_timeout=5.0,  # for connecting too: how long anybody waits is for `ask`, which knows a late process
             health_check_interval=30,
             decode_responses=False,
         )
+        try:
+            cast(Any, self.redis.connection_pool).make_connection()
+        except TypeError:
+            raise ValueError("it has an option after its ? that redis-py does not know") from None
         self.url, self._prefix, self._server, self._key = url, prefix, server, key
         self.cause = ""
         """Why Redis is not used now, in words; empty while it is."""
@@ -239,6 +241,20 @@ class RedisState:
     async def close(self) -> None:
         """Let go of connections."""
         await self.redis.aclose()
+
+
+def _check(url: str) -> None:
+    how = "a / ? # @ or : of a user or a password is written %2F %3F %23 %40 or %3A"
+    try:
+        place = urlsplit(url)
+        _ = place.port
+    except ValueError:
+        raise ValueError(f"Port could not be read, or the host before it; {how}") from None
+    is_path = place.scheme == "unix"
+    if place.fragment or "@" in place.query.partition("=")[0] or ("@" in place.path and not is_path):
+        raise ValueError(f"its parts can't be told apart; {how}")
+    if place.path.strip("/") and not is_path and not place.path.strip("/").isdigit():  # without one it is 0
+        raise ValueError("its database is no number" + (f": {place.path!r}" if "@" in place.netloc else ""))
 
 
 async def _released(lock: Lock) -> None:

@@ -101,7 +101,7 @@ def _secrets_of_url(value: str) -> Iterator[str]:
     for address in re.findall(r"[a-zA-Z][\w+.-]*://[^\s\"'<>]+", value):
         try:
             parts = urlsplit(address)
-            user, password = parts.username, parts.password
+            user, password, _ = parts.username, parts.password, parts.port  # which a / in the password may stand for
         except ValueError:
             yield value
             continue

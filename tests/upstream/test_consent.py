@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import stat
 import sys
 from contextlib import redirect_stderr
@@ -151,6 +152,23 @@ class TestQuestion:
         assert "hand on  its callers' _meta example.com/user\n" in told
         assert "your login" not in told
         assert all(secret not in told for secret in ("pass", "sk-1", "aws_value", "ghp_value"))
+
+    @pytest.mark.parametrize(
+        ("proxy", "shown"),
+        [
+            ("http://u:SECRET@proxy:80", "http://…@proxy:80"),
+            ("u:SECRET@proxy:80", "//…@proxy:80"),
+            ("http://u:pa/SECRET@proxy:80", "[hidden]"),
+            ("u:SECRET#x@proxy:80", "[hidden]"),
+            ("http://[SECRET@proxy:80", "[hidden]"),
+            ("http://proxy:${PORT:-80}", "http://proxy:${PORT:-80}"),
+            ("proxy:80", "//proxy:80"),
+        ],
+    )
+    def test_shows_a_proxy_without_its_password(self, proxy: str, shown: str, tmp_path: Path) -> None:
+        told = asked(tmp_path, {"a": {"command": "x", "env": {"HTTPS_PROXY": proxy}}})
+        (line,) = (line for line in told.splitlines() if "HTTPS_PROXY" in line)
+        assert shlex.split(line.partition("HTTPS_PROXY=")[2]) == [shown]
 
     def test_shows_a_variable_in_place_of_any_part_of_an_address_or_a_default(self, tmp_path: Path) -> None:
         told = asked(tmp_path, {"a": {"url": "${BASE:-https://evil.example}/mcp"}, "b": {"command": "${X:-evil}"}})

@@ -30,6 +30,7 @@ SECRET = [
         "ntn_abcdefgh",
     ),
     ({"env": {"DATABASE_URL": "postgres://me:opensesame@db/app"}}, "opensesame"),
+    ({"env": {"DATABASE_URL": "postgres://me:open/sesame@db/app"}}, "postgres://me:open/sesame@db/app"),
     ({"headers": {"Authorization": "Bearer abcdefghij"}}, "abcdefghij"),
     ({"headers": {"Authorization": "Basic dXNlcjpwYXNz"}}, "dXNlcjpwYXNz"),
     ({"headers": {"X-Custom": "sk-4f9a8b7c6d"}}, "sk-4f9a8b7c6d"),

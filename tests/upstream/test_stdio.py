@@ -269,9 +269,9 @@ class TestEnvironment:
         assert (await self.environment(own, env={"MCP_CONFIG_FILE": "/own.toml"}))["MCP_CONFIG_FILE"] == "/own.toml"
 
     async def test_a_proxy_with_a_password_is_not_passed_on(self):
-        own = {"HTTPS_PROXY": "http://user:password@proxy:80", "HTTP_PROXY": "http://proxy:80"}
-        seen = await self.environment(own)
-        assert (seen.get("HTTPS_PROXY"), seen.get("HTTP_PROXY")) == (None, "http://proxy:80")
+        for place in ("http://user:password@proxy:80", "http://user:pass/word@proxy:80", "user:pass#word@proxy:80"):
+            seen = await self.environment({"HTTPS_PROXY": place, "HTTP_PROXY": "http://proxy:80"})
+            assert (seen.get("HTTPS_PROXY"), seen.get("HTTP_PROXY")) == (None, "http://proxy:80")
 
     async def test_its_folder_is_the_configs(self, tmp_path: Path):
         async with upstream(command="/bin/pwd", args=(), cwd=str(tmp_path)) as faulty:

@@ -22,6 +22,7 @@ from agent_utilities.upstream.configuration.config_text import read_bytes, read_
 from agent_utilities.upstream.configuration.host_files import Found
 from agent_utilities.upstream.configuration.variables import names_in
 from agent_utilities.upstream.errors import ConfigError
+from agent_utilities.upstream.secrets import HIDDEN
 
 _CHANGE_WHAT_IS_RUN = (
     "path", "env", "bash_env", "ld_*", "dyld_*", "node_options", "node_path", "python*", "perl5*", "rubyopt", "rubylib",
@@ -83,7 +84,10 @@ def _told(upstream: UpstreamConfig) -> Iterator[str]:
 
 
 def _variable(name: str, value: str) -> str:
-    return f"{name}={shlex.quote(_without_secrets(value))}" if _changes_what_is_run(name) else _named(name, value)
+    if not _changes_what_is_run(name):
+        return _named(name, value)
+    is_bare = name.casefold().endswith("_proxy") and "://" not in value
+    return f"{name}={shlex.quote(_without_secrets(f'//{value}' if is_bare else value))}"
 
 
 def _changes_what_is_run(name: str) -> bool:
@@ -100,9 +104,10 @@ def _without_secrets(url: str) -> str:
     """Return an address without its password and the values of its query, references to variables aside."""
     try:
         parts = urlsplit(url)
-    except ValueError:
-        return url
-    if not parts.scheme or not parts.netloc:
+        _ = "${" in parts.netloc or parts.port
+    except ValueError:  # where its host ends can't be told
+        return HIDDEN
+    if not parts.netloc:
         return url
     place = parts.netloc.rpartition("@")
     query = re.sub(r"=(?!\$\{)[^&]*", "=…", parts.query)

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.selection.model import nearest
@@ -145,7 +144,7 @@ def _is_harmless(name: str, value: str) -> bool:
     if value.startswith("()"):  # a shell function
         return False
     if PROXIES.fullmatch(name):
-        return "@" not in value or not urlsplit(value if "://" in value else f"//{value}").username
+        return "@" not in value  # else a login stands in it
     return name in PASSED_ON or name.startswith("LC_")
 
 
