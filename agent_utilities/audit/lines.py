@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from itertools import takewhile
+from math import isfinite
 from typing import Any
 from unicodedata import normalize
 
@@ -29,40 +29,28 @@ WithoutSecrets = Callable[[str, int], str]
 """Returns a text without what looks like a secret, of so many characters of it."""
 
 
-def cut(arguments: Any) -> Any:
+def cut(value: Any, room: list[int] | None = None, deepest: int = _DEEPEST) -> Any:
     """Return a copy of arguments that nobody changes meanwhile, as much as has room: each text whole or not at all.
 
-    What is left out is not looked at: the event loop does this, whatever callers send.
+    What is left out is not looked at: the event loop does this, whatever callers send. So are NaN and numbers of
+    hundreds of digits, which not every reader of JSON takes.
     """
-    return _cut(arguments, [_ARGUMENTS], _DEEPEST)
-
-
-def _cut(value: Any, room: list[int], deepest: int) -> Any:
-    if isinstance(value, Mapping | list) and deepest:
+    room = [_ARGUMENTS] if room is None else room
+    if isinstance(value, Mapping | list) and deepest and room[0] > 3:
         room[0] -= 3
-        if room[0] < 0:
-            return _LEFT_OUT
         if isinstance(value, list):
-            return [_cut(part, room, deepest - 1) for part in takewhile(lambda _: room[0] >= 0, value)]
+            return [cut(part, room, deepest - 1) for part in takewhile(lambda _: room[0] >= 0, value)]
         left = takewhile(lambda _: room[0] >= 0, value.items())
-        return {_cut(str(key), room, 0): _cut(part, room, deepest - 1) for key, part in left}
-    if not _is_plain(value):
-        value = _LEFT_OUT
-    room[0] -= len(value) if isinstance(value, str) and len(value) > room[0] else _length(value)
+        return {cut(str(key), room): cut(part, room, deepest - 1) for key, part in left}
+    is_short = isinstance(value, str) and len(value) <= room[0]
+    is_number = (isinstance(value, int) and value.bit_length() <= 64) or (isinstance(value, float) and isfinite(value))
+    if not (is_short or is_number or value is None):
+        room[0] -= len(value) if isinstance(value, str) else 9
+        return _LEFT_OUT
+    # A text is written as it is, or without its secrets in another form, in which one letter may be eighteen.
+    forms = {value, normalize("NFKC", value)} if is_short and not value.isascii() else {value}
+    room[0] -= max(len(json.dumps(form)) for form in forms) + 1
     return value if room[0] >= 0 else _LEFT_OUT
-
-
-def _is_plain(value: Any) -> bool:
-    """Return whether a value is a text, or what every reader of JSON takes: no NaN, no number of a thousand digits."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return value is None or isinstance(value, str) or (isinstance(value, int) and value.bit_length() <= 64)
-
-
-def _length(value: str | float | None) -> int:
-    """Return the characters of a value in JSON, of a text also in the form in which it is left without its secrets."""
-    forms = {value, normalize("NFKC", value)} if isinstance(value, str) and not value.isascii() else {value}
-    return max(len(json.dumps(form)) for form in forms) + 1
 
 
 async def n_bytes_of(result: Any) -> int:

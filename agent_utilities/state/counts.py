@@ -38,9 +38,6 @@ class Counts:
         self.window_s = window_s
         self._kept: LRUCache[tuple[str, str], tuple[int, float]] = LRUCache(most)
 
-    def __len__(self) -> int:
-        return len(self._kept)
-
     def full(self, wanted: Collection[Wanted]) -> Mapping[Wanted, float]:
         """Return of what there may be no more, with the seconds until its window ends."""
         counts = {one: self._count(one) for one in wanted}

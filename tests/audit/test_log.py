@@ -60,6 +60,11 @@ class TestWrites:
         head = await write(path, 3)
         assert [chain.head for chain in of_file(path, head).chains.values()] == [head]
 
+    async def test_that_stays_open_keeps_no_other_from_writing(self, path: Path) -> None:
+        async with running(path) as one, running(path) as other:
+            for log in (one, other, one):
+                await log.written(lambda: CALL)
+
     async def test_a_line_says_when_it_was_noted(self, path: Path) -> None:
         before = datetime.now(UTC) - timedelta(milliseconds=1)
         await write(path, 1)

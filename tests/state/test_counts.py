@@ -77,7 +77,7 @@ async def test_of_more_than_there_is_room_for_the_one_not_asked_for_the_longest_
         await kept.take([calls(name, n=2)])
     kept.full([calls("ann")])
     await kept.take([calls("eve", n=2)])
-    assert len(kept) == 2
+    assert len(kept._kept) == 2
     assert list(kept.full([calls("eve"), calls("ann"), calls("bob")])) == [calls("eve"), calls("ann")]
 
 

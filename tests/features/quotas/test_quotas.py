@@ -354,7 +354,7 @@ async def test_a_flood_of_persons_takes_no_more_memory_than_so_many(
                 request,
             )
         )
-    assert (len(quotas._counts), len(quotas._under_way)) == (50, 0)
+    assert (len(quotas._counts._kept), len(quotas._under_way)) == (50, 0)
 
 
 async def test_nothing_of_a_request_is_kept_once_it_is_answered(tmp_path: Path) -> None:
