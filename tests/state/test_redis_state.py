@@ -79,6 +79,30 @@ async def comes_back(state: RedisState) -> None:
     assert state.cause == ""
 
 
+@every(
+    ("url", "told"),
+    [
+        ("redis://u:12/SECRET@h", "can't be told apart"),
+        ("redis://u:12#SECRET@h", "can't be told apart"),
+        ("redis://u:12?SECRET@h", "can't be told apart"),
+        ("redis://u:SECRET#@h", "Port could not be read"),
+        ("redis://h/SECRET", "no number$"),
+        ("redis://u:p@h/zero", "no number: '/zero'$"),
+        ("redis://h?SECRET=1", "that redis-py does not know"),
+        ("memcached://u:SECRET@h", "must specify one of"),
+    ],
+)
+def test_a_url_that_is_none_is_refused_without_what_may_be_a_password(url, told):
+    with pytest.raises(ValueError, match=told) as refused:
+        RedisState(url, "agent-utilities", "one", KEY)
+    assert "SECRET" not in str(refused.value)
+
+
+@every("url", ["redis://h", "redis://h:1/", "redis://u:p@h/7", "unix:///run/a@b.sock", "redis://h?password=a@b"])
+def test_a_url_of_redis_is_taken(url):
+    assert RedisState(url, "agent-utilities", "one", KEY).cause == ""
+
+
 class TestValues:
     async def test_what_was_never_kept_is_nothing_at_version_0(self, state):
         assert await state.load("set", "a") == ({}, 0)
@@ -202,6 +226,16 @@ class TestFaults:
         assert cause.startswith("redis failed: ConnectionError") or "did not answer" in cause
         assert seconds < WAIT_S + LATE_S
         await comes_back(state)
+
+    async def test_any_question_is_refused_while_redis_is_left_alone(self, state, server):
+        server.kill()
+        try:
+            await fails(state)
+            for question in (state.redis.get("a"), asyncio.get_running_loop().create_future()):
+                with pytest.raises(StateError, match=state.cause):
+                    await state.ask(question)
+        finally:
+            server.start()
 
     async def test_redis_halted_is_said_within_a_quarter_second_then_at_once_and_it_comes_back(self, state, server):
         await state.swap("set", "a", 0, {"v": 1}, 60)
