@@ -83,17 +83,13 @@ class RedisState:
 
     def __init__(self, url: str, prefix: str, server: str, key: bytes) -> None:
         _check(url)
-        self.redis: Redis = Redis.from_url(
-            url,
-            socket_timeout=5.0,  # for connecting too: how long anybody waits is for `ask`, which knows a late process
-            health_check_interval=30,
-            decode_responses=False,
-        )
+        # Connecting may take as long too: how long anybody waits is for `ask`, which knows of a process that is late.
+        self.redis: Redis = Redis.from_url(url, socket_timeout=5.0, health_check_interval=30)
         try:
             cast(Any, self.redis.connection_pool).make_connection()
         except TypeError:
             raise ValueError("it has an option after its ? that redis-py does not know") from None
-        self.url, self._prefix, self._server, self._key = url, prefix, server, key
+        self._prefix, self._server, self._key = prefix, server, key
         self.cause = ""
         """Why Redis is not used now, in words; empty while it is."""
         self.is_revoked: Callable[[str], bool] = lambda _: False
@@ -244,16 +240,17 @@ class RedisState:
 
 
 def _check(url: str) -> None:
+    """Refuse a URL whose password may be in another place than it seems, or whose database is no number."""
     how = "a / ? # @ or : of a user or a password is written %2F %3F %23 %40 or %3A"
     try:
         place = urlsplit(url)
-        _ = place.port
+        path = "" if place.scheme == "unix" else place.path.strip("/")
+        is_sure = place.port != 0 and not ("@" in path + place.query.partition("=")[0] or place.fragment)
     except ValueError:
         raise ValueError(f"Port could not be read, or the host before it; {how}") from None
-    is_path = place.scheme == "unix"
-    if place.fragment or "@" in place.query.partition("=")[0] or ("@" in place.path and not is_path):
+    if not is_sure:
         raise ValueError(f"its parts can't be told apart; {how}")
-    if place.path.strip("/") and not is_path and not place.path.strip("/").isdigit():  # without one it is 0
+    if path and not path.isdigit():  # without one it is 0
         raise ValueError("its database is no number" + (f": {place.path!r}" if "@" in place.netloc else ""))
 
 
