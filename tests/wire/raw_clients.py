@@ -63,22 +63,26 @@ class RawStdio:
 class RawSse:
     """All messages on one stream of events."""
 
-    def __init__(self, url: str) -> None:
-        self._http = RawHttp(url)
-        self._stream = self._http.stream("/sse")
-        self._endpoint = self._stream.event().decode()
+    def __init__(self, url: str, headers: Headers = ()) -> None:
+        self._http, self._headers = RawHttp(url), headers
+        self.stream = self._http.stream("/sse", headers)
+        self._endpoint = self.stream.event().decode()
         self.hello = self.ask("initialize", HELLO)[-1]["result"]
-        self._http.send("POST", self._endpoint, body=INITIALIZED)
+        self._http.send("POST", self._endpoint, headers, INITIALIZED)
 
     def ask(self, method: str, params: dict[str, Any]) -> Messages:
-        self._http.send("POST", self._endpoint, body=jsonrpc(method, params))
-        return _up_to_answer(json.loads(self._stream.event()) for _ in iter(int, 1))
+        self._http.send("POST", self._endpoint, self._headers, jsonrpc(method, params))
+        return _up_to_answer(json.loads(self.stream.event()) for _ in iter(int, 1))
 
     def rest(self) -> Messages:
         came = self.ask("ping", {})[:-1]
-        self._stream.close()
-        self._http.close()
+        self.stream.close()
+        self.close()
         return came
+
+    def close(self) -> None:
+        """Ask no more; the stream stays open."""
+        self._http.close()
 
 
 class RawSession:
@@ -111,8 +115,12 @@ class RawSession:
         self._http.send("DELETE", "/mcp", self._headers)
         came = [json.loads(each) for each in events(iter(self.stream.read().splitlines()))]
         self.stream.close()
-        self._http.close()
+        self.close()
         return came
+
+    def close(self) -> None:
+        """Ask no more; the session and its stream stay open."""
+        self._http.close()
 
 
 def _up_to_answer(messages: Iterable[dict[str, Any]]) -> Messages:

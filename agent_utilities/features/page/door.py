@@ -54,7 +54,7 @@ class Door:
     """ASGI middleware before the page: lets in who may read it, and answers everybody else.
 
     Args:
-        app: the page; a request's `state.reader` says who looks.
+        app: the page; a request's `state.reader` says who looks, and `state.reader_now()` who does by then.
         host: the server.
         key: of the page's link.
         refused: returns the page that is shown to who does not get in, by a status and why.
@@ -76,7 +76,8 @@ class Door:
         """Tokens that people logged in with, by their browsers' cookies; each is verified anew at every request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = HttpRequest(scope, receive)
+        request = HttpRequest({**scope}, receive)
+        request.state.reader_now = lambda: self._reader(HttpRequest({**scope}))
         is_static = own_path(request).startswith(STATIC)
         answer = None if is_static else await self._answer(request)
 
@@ -87,7 +88,7 @@ class Door:
                 message["headers"] = [*given, *((name.encode(), value.encode()) for name, value in own.items())]
             await send(message)
 
-        await (answer or self._app)(scope, receive, with_headers)
+        await (answer or self._app)(request.scope, receive, with_headers)
 
     async def _answer(self, request: HttpRequest) -> Response | None:
         """Return what a request is answered with here; None where its reader gets in."""

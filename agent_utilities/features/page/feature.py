@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent_utilities.features.page.tail import Tail
-from agent_utilities.mcp.events import Event
+from agent_utilities.mcp.events import Event, PolicyChanged
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import ToolCalled
 from agent_utilities.runtime.hosts import is_loopback
@@ -27,7 +27,7 @@ class Page(Feature):
     """Shows in a browser what is in the prompt, what it costs, who is denied and why, and what was called."""
 
     name = "page"
-    hears = (ToolCalled,)
+    hears = (ToolCalled, PolicyChanged)
 
     def __init__(self) -> None:
         self.key = secrets.token_urlsafe(32)
@@ -64,6 +64,9 @@ class Page(Feature):
             elif is_loopback(address):
                 print(f"page: {where}?key={self.key}", file=sys.stderr)
         async with asyncio.TaskGroup() as self._group:
+            await self.host.stopping.begun.wait()
+            if self._tail is not None:
+                self._tail.look_again()
             await asyncio.get_running_loop().create_future()
 
     def _start(self, work: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:
@@ -74,9 +77,11 @@ class Page(Feature):
         return start_in(self._group, copy_context(), work)
 
     def notify(self, event: Event) -> None:
-        """Keep a call for the page, where there is one."""
+        """Keep a call for the page, where there is one; a change of who may what ends what others read of it."""
         if self._tail is not None and isinstance(event, ToolCalled):
             self._tail.note(event)
+        elif self._tail is not None:
+            self._tail.look_again()
 
 
 class _HideKey(logging.Filter):

@@ -116,7 +116,7 @@ class Site:
                 written = self._rows[seen.n, root] = _LINES.sub("", module.row(seen, root))
             return written
 
-        return self._tail.events(request.state.reader, request, row)
+        return self._tail.events(request.state.reader_now, request, row)
 
     async def _call(self, request: HttpRequest) -> Response:
         """Call a tool as the reader would, through the server's own endpoint."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -30,6 +30,8 @@ _SILENCE_S = 15.0
 _READ_S = 10.0
 """Seconds that a reader may take to read what was sent; then they are dropped."""
 _LONGEST = 200
+
+ReaderNow = Callable[[], Awaitable[Reader | str | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,10 @@ class Tail:
 
     def _keep(self, seen: Seen) -> None:
         self.kept.append(seen)
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Have streams see what is new, whether their readers still may, and whether the server stops."""
         self._news.set()
 
     def seen_by(self, reader: Reader, request: HttpRequest, after: int = 0) -> list[Seen]:
@@ -142,19 +148,22 @@ class Tail:
             and wanted["caller"] in each.caller.casefold()
         ]
 
-    def events(self, reader: Reader, request: HttpRequest, row: Callable[[Seen], str]) -> Response:
+    def events(self, reader_now: ReaderNow, request: HttpRequest, row: Callable[[Seen], str]) -> Response:
         """Return a stream of the calls that come from now on, each as a row of the table.
 
         Args:
+            reader_now: returns who reads, whose login and rights may have ended; then so does the stream.
             row: writes one.
         """
-        return _Stream(self._stream(reader, request, row), media_type="text/event-stream")
+        return _Stream(self._stream(reader_now, request, row), media_type="text/event-stream")
 
-    async def _stream(self, reader: Reader, request: HttpRequest, row: Callable[[Seen], str]) -> AsyncIterator[str]:
+    async def _stream(
+        self, reader_now: ReaderNow, request: HttpRequest, row: Callable[[Seen], str]
+    ) -> AsyncIterator[str]:
         after = request.query_params.get("after") or request.headers.get("last-event-id", "")
         last = int(after) if after.isdecimal() and len(after) < 16 else 0
         stopping = self._host.stopping.begun
-        while not stopping.is_set():
+        while not stopping.is_set() and isinstance(reader := await reader_now(), Reader):
             if self.kept and last < self.kept[0].n - 1 and last:
                 yield "event: behind\ndata: more was called than could be shown; load the page anew\n\n"
                 return

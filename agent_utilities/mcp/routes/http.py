@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import fastmcp
 from fastmcp.server.context import reset_transport, set_transport
 from fastmcp.server.http import StarletteWithLifespan
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, BearerAuthBackend
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
+from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,6 +25,8 @@ from agent_utilities.mcp.wire.request import SelectionMiddleware
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
+
+logger = logging.getLogger("agent_utilities.http")
 
 
 def application(
@@ -39,6 +46,7 @@ def application(
     beside = sse_routes(make(transport="sse", host_origin_protection=False)) if transport != "sse" else []
     app = make(**given, host_origin_protection=False)
     app.router.routes.extend(beside)
+    app.add_middleware(WhileLetIn, server=server)
     app.add_middleware(WholeResponses)
     if is_guarded(protection):
         accepted = accepted_on(server.address, server.surface.operator.settings, hosts, origins)
@@ -107,6 +115,60 @@ def _over_sse(app: ASGIApp) -> ASGIApp:
             reset_transport(token)
 
     return serve
+
+
+class WhileLetIn:
+    """ASGI middleware: ends a stream whose listener's token is not taken any more, before anything else is sent on it.
+
+    A stream of notices is one request for as long as its client listens, so the token that came with it is verified
+    again for each event: by then it may have expired, or been revoked. A call that was let in is answered to its end.
+    """
+
+    def __init__(self, app: ASGIApp, server: AgentServer) -> None:
+        self._app, self._server = app, server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not _is_for_listening(scope):
+            return await self._app(scope, receive, send)
+        is_stream, over = False, anyio.Event()
+
+        async def to_who_is_let_in(message: Message) -> None:
+            nonlocal is_stream
+            if message["type"] == "http.response.start":
+                is_stream = Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
+            elif is_stream and not await self._is_let_in(scope):
+                over.set()
+            if not over.is_set():
+                await send(message)
+
+        async def receive_until_over() -> Message:  # then it is as if the client had hung up
+            message: Message = {"type": "http.disconnect"}
+
+            async def take() -> None:
+                nonlocal message
+                message = await receive()
+                over_or_taken.cancel_scope.cancel()
+
+            async with anyio.create_task_group() as over_or_taken:
+                over_or_taken.start_soon(take)
+                await over.wait()
+                over_or_taken.cancel_scope.cancel()
+            return message
+
+        await self._app(scope, receive_until_over, to_who_is_let_in)
+
+    async def _is_let_in(self, scope: Scope) -> bool:
+        if (auth := self._server.auth) is None or not isinstance(scope.get("user"), AuthenticatedUser):
+            return True
+        try:
+            return await BearerAuthBackend(auth).authenticate(HTTPConnection(scope)) is not None
+        except Exception:
+            logger.warning("no telling whether a listener's token is still taken: their stream ends", exc_info=True)
+            return False
+
+
+def _is_for_listening(scope: Scope) -> bool:
+    return scope["method"] == "GET" or (b"mcp-method", b"subscriptions/listen") in scope["headers"]
 
 
 class WholeResponses:
