@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_utilities.errors import SettingsError
+from agent_utilities.runtime.process_io import read_whole
 from agent_utilities.selection.parse import unquoted
 from agent_utilities.selection.profiles import FileChannel, FileFields, FileSetting, SettingsFiles, read_fields
 from agent_utilities.settings import TABLES, Settings, checked, read_settings
@@ -105,18 +106,11 @@ def _content(path: Path) -> bytes | None:
     if not os.path.lexists(path):
         return None
     try:
-        # What isn't a plain file, such as a named pipe, may have the reader wait for ever.
-        if path.exists() and not path.is_file():
-            raise SettingsError("not a file", str(path), f"file {path}", f"remove it; {_PASS_ON}")
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        return read_whole(path, MAX_BYTES)
     except OSError as error:
         raise SettingsError(
             "can't be read", error.strerror or str(error), f"file {path}", f"make it readable; {_PASS_ON}"
         ) from None
-    if len(content) > MAX_BYTES:
-        raise SettingsError("too long", f"over {MAX_BYTES} bytes", f"file {path}", f"shorten it; {_PASS_ON}")
-    return content
 
 
 def _fields(content: bytes, name: str, channel: FileChannel) -> FileFields:

@@ -17,6 +17,7 @@ from secrets import token_hex
 from typing import Any
 
 from agent_utilities.errors import InputError
+from agent_utilities.runtime.process_io import open_regular
 
 _BEGINNING = "0" * 64
 """What stands in a chain's first line for the hash of the one before."""
@@ -154,7 +155,7 @@ def verify(files: Sequence[Path], heads: Iterable[Head] = ()) -> Report:
     """
     report, kept = Report(), {(head.chain, head.number): head for head in heads}
     for path in files:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             for number, text in enumerate(file, 1):
                 text = text.rstrip(b"\n")
                 if (line := read_line(text)) is None:

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import typer
 
 from agent_utilities.errors import InputError
-from agent_utilities.runtime.process_io import expanded, write_whole
+from agent_utilities.runtime.process_io import expanded, open_regular, write_whole
 from agent_utilities.upstream.configuration.host_files import user_files
 
 app = typer.Typer(add_completion=False)
@@ -258,7 +258,8 @@ def add_entry(path: Path, key: str, name: str, entry: dict[str, Any], *, replace
 def _content(file: Path, path: Path) -> tuple[str, dict[str, Any]]:
     """Return what a file has, as text and as an object; nothing where there is none."""
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        with open_regular(file) as opened:
+            text = opened.read().decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
         return "", {}
     except (OSError, UnicodeDecodeError) as error:

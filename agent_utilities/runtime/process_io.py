@@ -1,15 +1,17 @@
-"""What the process reads and writes: input that a signal ends, files swapped whole, log records of bounded length."""
+"""What the process reads and writes: input that a signal ends, files as a whole, log records of bounded length."""
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import select
+import stat
 import tempfile
 import threading
 import traceback
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 _NO_HOME = Path(os.devnull, "HOME-is-not-set")
 """Stands for the home of a user who has none: nothing can be there, as where a home can't be written."""
@@ -76,11 +78,39 @@ class EndableStdin:
         return self._woken not in readable
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """Return a regular file, open to be read; whoever opens a named pipe would wait for its other end.
+
+    Raises:
+        OSError: it can't be opened, or is a folder, a pipe, a device or a socket.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(mode := os.fstat(handle).st_mode):
+        os.close(handle)
+        reason = (errno.EISDIR, "is a directory") if stat.S_ISDIR(mode) else (errno.EINVAL, "no regular file")
+        raise OSError(*reason, str(path))
+    return open(handle, "rb")
+
+
+def read_whole(path: Path, most_bytes: int) -> bytes:
+    """Return what a regular file holds.
+
+    Raises:
+        OSError: it can't be read, is no regular file, or holds more than so many bytes.
+    """
+    with open_regular(path) as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"over {most_bytes} bytes", str(path))
+    return content
+
+
 def write_whole(path: Path, content: bytes, *, mode: int = 0o600, partial_suffix: str = "") -> None:
-    """Put content in place of what a file held, on the disk by the time that it is seen; its folder must be there.
+    """Put content in place of what a file held, on the disk by the time that it is seen; a link stays, and is followed.
 
     Where that can't be written (`OSError`) the file is as it was.
     """
+    path = Path(os.path.realpath(path))
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=partial_suffix, dir=path.parent)  # mode 0600
     try:
         with open(handle, "wb") as file:

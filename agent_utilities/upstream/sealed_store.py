@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import BaseModel, ValidationError
 
 from agent_utilities.errors import SettingsError
-from agent_utilities.runtime.process_io import expanded, write_whole
+from agent_utilities.runtime.process_io import expanded, open_regular, read_whole, write_whole
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def read_key(text: str, file: str) -> bytes:
     if not text and file:
         source = "env MCP_SECRET_KEY_FILE"
         try:
-            text = expanded(file).read_text(encoding="ascii")
+            text = read_whole(expanded(file), 1024).decode("ascii")
         except (OSError, ValueError) as error:
             why = (getattr(error, "strerror", None) or type(error).__name__).lower()
             raise SettingsError(f"the secret key can't be read ({why})", file, source, _HINT) from None
@@ -79,7 +79,8 @@ class SealedStore:
         """Return what an entry holds; None where there is none, or it can't be opened."""
         told = _as_bytes(name)
         try:
-            content = self._file(told).read_bytes()
+            with open_regular(self._file(told)) as file:
+                content = file.read()
             nonce, sealed = content[len(FORMAT) :][:_NONCE_BYTES], content[len(FORMAT) + _NONCE_BYTES :]
             return kind.model_validate_json(self._aead.decrypt(nonce, sealed, told))
         except FileNotFoundError:

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_utilities.runtime.process_io import write_whole
+from agent_utilities.runtime.process_io import open_regular, write_whole
 
 if TYPE_CHECKING:
     from agent_utilities.upstream.config import UpstreamConfig
@@ -49,7 +49,8 @@ def read(path: Path) -> Snapshot:
     """
     from agent_utilities.upstream.snapshot import Snapshot
 
-    head, _, body = path.read_bytes().partition(b"\n")
+    with open_regular(path) as file:
+        head, _, body = file.read().partition(b"\n")
     form, _, sums = head.decode("ascii", "replace").rpartition(" ")
     checksum, _, digest = sums.partition(":")
     if form != FORMAT:

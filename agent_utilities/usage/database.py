@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+from agent_utilities.runtime.process_io import open_regular
 from agent_utilities.usage.errors import UsageError, usage_error
 
 APPLICATION_ID = 0x61677574
@@ -57,7 +58,7 @@ def explained(path: Path) -> Iterator[None]:
 
 def check_header(path: Path) -> None:
     """Check by a file's first bytes that it is a usage log, or empty; SQLite might write to one that it opens."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         header = file.read(_APPLICATION.stop)
     application = int.from_bytes(header[_APPLICATION], "big")
     if header and (not header.startswith(_MAGIC) or application != APPLICATION_ID):

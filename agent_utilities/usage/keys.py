@@ -6,7 +6,7 @@ import secrets
 from hashlib import blake2b
 from pathlib import Path
 
-from agent_utilities.runtime.process_io import write_whole
+from agent_utilities.runtime.process_io import read_whole, write_whole
 from agent_utilities.usage.errors import UsageError, usage_error
 
 _SALT_BYTES = 32
@@ -29,7 +29,7 @@ def read_salt(log: Path) -> bytes:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not path.exists():
             write_whole(path, secrets.token_bytes(_SALT_BYTES))
-        salt = path.read_bytes()
+        salt = read_whole(path, 2 * _SALT_BYTES)
     except OSError as error:
         raise usage_error(error, path) from error
     if len(salt) != _SALT_BYTES:

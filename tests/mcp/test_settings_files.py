@@ -108,7 +108,7 @@ class TestWhatCannotBeRead:
             ("tools = [", "not TOML: 'Invalid value (at end of document)' (from file agent-utilities.toml)"),
             ("a = 1\nb = = 2", "line 2"),
             (b"a = '\xff'", "not UTF-8: 'line 1' (from file agent-utilities.toml)"),
-            (b"#" * (MAX_BYTES + 1), "too long"),
+            (b"#" * (MAX_BYTES + 1), "can't be read: 'over 1048576 bytes'"),
             ("list_ttl_ms = -1", "list_ttl_ms can't be read: '-1' (from file agent-utilities.toml: list_ttl_ms)"),
             ("list_ttl_ms = true", "list_ttl_ms can't be read: 'True' (from file agent-utilities.toml: list_ttl_ms)"),
             ("ranker = 'x'", "ranker can't be read: 'x' (from file agent-utilities.toml: ranker)"),
@@ -134,7 +134,7 @@ class TestWhatCannotBeRead:
     @pytest.mark.skipif(sys.platform == "win32", reason="has no named pipes in folders")
     def test_a_pipe_is_no_file_and_nobody_waits_for_it(self, written):
         os.mkfifo("agent-utilities.toml")
-        assert "not a file" in refused(written())
+        assert "no regular file" in refused(written())
 
     @pytest.mark.skipif(sys.platform == "win32", reason="needs symbolic links")
     def test_a_link_that_leads_nowhere_is_not_passed_over(self, written):

@@ -190,7 +190,7 @@ class TestFile:
             (b'{"a": ' + b"9" * 5000 + b"}", "not JSON: Exceeds the limit"),
             (b"[" * 100_000, "nested too deep"),
             (b'{"a": "\xff"}', "not UTF-8 at byte 7"),
-            (b"{}" + b" " * MAX_BYTES, "too large for a config file"),
+            (b"{}" + b" " * MAX_BYTES, "can't read the file (over 8388608 bytes)"),
             (b'{"a": "' + b'\\"' * 400_000, "not JSON: Unterminated string"),
             (b"/*" * 3_000_000, "not JSON: Expecting value: line 1 column 1"),
             (b"//" + b" " * 2_000_000 + b"\n{}", "not JSON: Expecting value: line 1 column 1"),

@@ -14,7 +14,7 @@ from secrets import token_hex
 from typing import Any, cast
 
 from agent_utilities.features.usage.feature import Usage
-from agent_utilities.runtime.process_io import write_whole
+from agent_utilities.runtime.process_io import read_whole, write_whole
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.state.redis_state import RedisState, StateError
 from agent_utilities.usage.model import Call, Event, Listed, Search
@@ -108,7 +108,7 @@ def _events(content: bytes) -> list[Event]:
 
 def _read(place: Path) -> str:
     try:
-        text = place.read_text(encoding="ascii").strip()
+        text = read_whole(place, 100).decode("ascii").strip()
     except (OSError, ValueError):
         return "0"
     return text if text.replace("-", "").isdigit() else "0"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
-import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from agent_utilities.runtime.process_io import read_whole
 from agent_utilities.upstream.errors import ConfigError
 
 _LIMIT = 120
@@ -61,20 +60,12 @@ def read_bytes(path: Path) -> bytes:
             large.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with open(handle, "rb") as file:
-            is_regular = stat.S_ISREG(os.fstat(handle).st_mode)
-            content = file.read(MAX_BYTES + 1) if is_regular else b""
+        return read_whole(path, MAX_BYTES)
     except FileNotFoundError:
         refuse("no such file", path, "name the file that has your mcpServers, such as .mcp.json")
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         refuse(f"can't read the file ({reason})", path, "put a file there that can be read")
-    if not is_regular:
-        refuse("no regular file", path, "put a file there")
-    if len(content) > MAX_BYTES:
-        refuse("too large for a config file", path, f"{MAX_BYTES // 2**20} MiB are the most")
-    return content
 
 
 def read_text(path: Path) -> str:

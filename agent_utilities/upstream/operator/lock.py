@@ -11,7 +11,6 @@ resources, icons and `_meta`.
 from __future__ import annotations
 
 import json
-import os
 import re
 import unicodedata
 from collections import Counter
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias,
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_utilities.errors import InputError
-from agent_utilities.runtime.process_io import write_whole
+from agent_utilities.runtime.process_io import open_regular, write_whole
 from agent_utilities.selection.model import nearest
 from agent_utilities.upstream.configuration.config_text import shown
 
@@ -194,7 +193,8 @@ def read_lock(path: Path) -> Lock | None:
             accepted is not known.
     """
     try:
-        upstreams = _File.model_validate(json.loads(path.read_bytes())).upstreams
+        with open_regular(path) as file:
+            upstreams = _File.model_validate(json.loads(file.read())).upstreams
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -225,9 +225,8 @@ def write_lock(path: Path, lock: Lock) -> None:
     # ASCII alone: characters that can't be seen are spelled out, for whoever reviews the file.
     text = json.dumps(_File.model_validate({"upstreams": upstreams}).model_dump(), indent=2) + "\n"
     try:
-        target = Path(os.path.realpath(path))
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o644  # it is reviewed and shared, no secret
-        write_whole(target, text.encode(), mode=mode)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644  # it is reviewed and shared, no secret
+        write_whole(path, text.encode(), mode=mode)
     except OSError as error:
         _refuse(f"can't write the lock, {(error.strerror or 'refused').lower()}", "", path)
 

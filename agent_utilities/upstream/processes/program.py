@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_utilities.errors import AgentUtilitiesError
+from agent_utilities.runtime.process_io import read_whole
 from agent_utilities.selection.model import nearest
 from agent_utilities.upstream.config import UpstreamConfig
 
@@ -92,7 +93,7 @@ def _of_nvm(home: Path) -> Iterator[Path]:
         if (found := re.fullmatch(r"v(\d+)\.(\d+)\.(\d+)", place.name))
     }
     try:
-        default = (home / ".nvm/alias/default").read_text(encoding="utf-8").strip().removeprefix("v")
+        default = read_whole(home / ".nvm/alias/default", 1000).decode().strip().removeprefix("v")
     except (OSError, UnicodeError):
         default = ""
     wanted = [v for v in versions if ".".join(map(str, v)).startswith(f"{default}.")]

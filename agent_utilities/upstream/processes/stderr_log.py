@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from agent_utilities.runtime.process_io import open_regular
 from agent_utilities.runtime.waiting import start_in_daemon_thread
 from agent_utilities.upstream.secrets import without
 
@@ -150,7 +151,7 @@ class _LogFile:
             self._append(data)
 
     def _append(self, data: bytes) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with suppress(FileNotFoundError):
@@ -189,5 +190,6 @@ def read_log(path: Path, n: int) -> list[str]:
     lines: list[str] = []
     for file in (previous(path), path):
         with suppress(OSError):
-            lines += file.read_text(encoding="utf-8", errors="replace").splitlines()
+            with open_regular(file) as opened:
+                lines += opened.read().decode(errors="replace").splitlines()
     return lines[-n:] if n > 0 else []
