@@ -16,7 +16,7 @@ from typing import Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from agent_utilities.errors import InputError
-from agent_utilities.runtime.process_io import write_whole
+from agent_utilities.runtime.process_io import open_regular, write_whole
 
 PREFIX = "au_"
 """What every token of a file begins with, so that scanners of secrets and people know one when they see it."""
@@ -69,14 +69,16 @@ def read_tokens(path: Path) -> TokenFile:
     """
     hint = "bring back the file as `agent-utilities token` wrote it, or remove it: then no token is taken"
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o077:
                 raise InputError("others may read or write the tokens", str(path), "file", f"chmod 600 {path}")
-            content = file.read(_MAX_BYTES)
+            content = file.read(_MAX_BYTES + 1)
     except FileNotFoundError:
         return TokenFile(v=1, tokens=())
     except OSError as error:
         raise InputError("the tokens can't be read", error.strerror or str(error), str(path), hint) from None
+    if len(content) > _MAX_BYTES:
+        raise InputError("the tokens are too many", f"over {_MAX_BYTES} bytes", str(path), "take some out of the file")
     try:
         return TokenFile.model_validate_json(content)
     except ValidationError:
@@ -93,7 +95,7 @@ def new_token(path: Path, name: str, profile: str = "", valid_for: str = "") -> 
         valid_for: how long it is taken, such as `90d`, `12h` or `30m`; for ever where empty.
 
     Raises:
-        InputError: the name is taken or is none, the time can't be read, or the file can't be read or written.
+        InputError: the name is taken or is none, the time can't be read, the file is full, or can't be read or written.
     """
     if not re.fullmatch(_NAME, name):
         raise InputError("not a name", name, "argument NAME", "use letters, digits and . _ @ + -, at most 100")
@@ -127,18 +129,30 @@ def revoke_token(path: Path, name: str) -> None:
 
 @contextmanager
 def _changing(path: Path) -> Iterator[list[Token]]:
-    """Hold a file's tokens to be changed, while nobody else changes them, and write them once they are."""
+    """Hold a file's tokens to be changed, while nobody else changes them, and write them once they are.
+
+    Who changes them by a link takes turns with who changes them by the file that it leads to.
+    """
+    real = Path(os.path.realpath(path))
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with path.with_name(f"{path.name}.lock").open("a") as lock:
+        real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with real.with_name(f"{real.name}.lock").open("a+") as lock:  # to read too: a pipe would be waited for
             os.chmod(lock.name, 0o600)
             if os.name == "posix":
                 import fcntl
 
                 fcntl.flock(lock, fcntl.LOCK_EX)
             tokens = list(read_tokens(path).tokens)
+            n_before = len(tokens)
             yield tokens
-            write_whole(path, TokenFile(v=1, tokens=tuple(tokens)).model_dump_json(indent=1).encode() + b"\n")
+            changed = TokenFile(v=1, tokens=tuple(tokens))
+            content = changed.model_dump_json(indent=1).encode() + b"\n"
+            if len(content) > _MAX_BYTES and len(tokens) > n_before:
+                hint = f"{_MAX_BYTES} bytes are the most that is read: revoke tokens that nobody uses any more"
+                raise InputError("the file of tokens is full", f"{n_before} tokens", str(path), hint)
+            if len(content) > _MAX_BYTES:  # it was written by another, closer
+                content = changed.model_dump_json(exclude_defaults=True).encode()
+            write_whole(real, content)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError("the tokens can't be written", reason, str(path), "make the folder writable") from None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 
 from agent_utilities.access.token_file import new_token, read_tokens, revoke_token
 from agent_utilities.errors import InputError
+from tests.runtime.odd_files import ODD
 
 
 @pytest.fixture
@@ -101,3 +105,91 @@ class TestRead:
         file.chmod(0o640)
         with pytest.raises(InputError, match="chmod 600"):
             read_tokens(file)
+
+    @pytest.mark.parametrize("odd", ODD)
+    def test_waits_for_nothing_that_is_no_file(self, odd: Callable[[Path], object], tmp_path: Path) -> None:
+        path = tmp_path / "tokens.json"
+        odd(path)
+        for using in (read_tokens, partial(new_token, name="ann"), partial(revoke_token, name="ann")):
+            with pytest.raises(InputError, match="the tokens can't be read"):
+                using(path)
+
+
+class TestLink:
+    """What is done by a link is done to the file that it leads to, and the link stays."""
+
+    @pytest.fixture(params=["relative", "absolute", "two", "folder"])
+    def link(self, request: pytest.FixtureRequest, file: Path, tmp_path: Path) -> Path:
+        link = tmp_path / "tokens.json"
+        if request.param == "folder":
+            (tmp_path / "linked").symlink_to("team")
+            return tmp_path / "linked" / "tokens.json"
+        if request.param == "two":
+            (tmp_path / "second").symlink_to(file)
+        leads_to: dict[str, Path | str] = {"relative": "team/tokens.json", "absolute": file, "two": "second"}
+        link.symlink_to(leads_to[request.param])
+        return link
+
+    def test_takes_a_token_out_of_the_file(self, link: Path, file: Path) -> None:
+        ann, bob = new_token(file, "ann"), new_token(file, "bob")
+        revoke_token(link, "ann")
+        held = read_tokens(file)
+        assert [held.find(text) is not None for text in (ann, bob)] == [False, True]
+        assert os.path.realpath(link) == str(file)
+
+    def test_that_led_nowhere_leads_to_a_new_file(self, link: Path, file: Path) -> None:
+        if link.parent == file.parent.parent:
+            text = new_token(link, "ann")
+            assert read_tokens(file).find(text) is not None
+            assert file.stat().st_mode & 0o777 == 0o600
+
+    def test_takes_turns_with_who_uses_the_file(self, link: Path, file: Path) -> None:
+        new_token(file, "ann")
+        new_token(link, "bob")
+        assert sorted(path.name for path in file.parent.iterdir()) == ["tokens.json", "tokens.json.lock"]
+
+
+class TestFull:
+    def filled(self, file: Path, n_bytes: int, indent: int | None = 1) -> int:
+        """Write a file of about so many bytes, and return how many tokens are in it."""
+        text = new_token(file, "ann")
+        assert read_tokens(file).find(text) is not None
+        held = json.loads(file.read_text())
+        other = {"name": "bot", "sha256": "0" * 64, "created": "2026-01-01T00:00:00Z"}
+        length = len(json.dumps({"v": 1, "tokens": [other, other]}, indent=indent))
+        length -= len(json.dumps({"v": 1, "tokens": [other]}, indent=indent))
+        held["tokens"] += [{**other, "name": f"b{n:05}"} for n in range(n_bytes // (length + 3))]
+        file.write_text(json.dumps(held, indent=indent))
+        return len(held["tokens"])
+
+    def test_takes_no_more_and_is_as_it_was(self, file: Path) -> None:
+        n_tokens = self.filled(file, 1 << 20, indent=None) - 1000
+        held = json.loads(file.read_text())
+        file.write_text(json.dumps({"v": 1, "tokens": held["tokens"][:n_tokens]}))
+        before = file.read_bytes()
+        with pytest.raises(InputError, match=rf"full: '{n_tokens} tokens'.* 1048576 bytes are the most.*revoke"):
+            new_token(file, "late")
+        assert file.read_bytes() == before
+
+    def test_loses_a_token_all_the_same_however_it_was_written(self, file: Path) -> None:
+        n_tokens = self.filled(file, (1 << 20) - 2000, indent=None)
+        revoke_token(file, "ann")
+        assert len(read_tokens(file).tokens) == n_tokens - 1
+        assert file.stat().st_size <= 1 << 20
+
+    def test_takes_tokens_up_to_what_is_read(self, file: Path) -> None:
+        self.filled(file, 700_000)
+        text = new_token(file, "late")
+        assert read_tokens(file).find(text) is not None
+
+    def test_that_was_written_longer_is_refused_with_what_would_do(self, file: Path) -> None:
+        self.filled(file, (1 << 20) + 4000, indent=None)
+        with pytest.raises(InputError, match=r"too many: 'over 1048576 bytes'.*take some out of the file"):
+            read_tokens(file)
+
+
+def test_a_pipe_in_the_place_of_the_lock_is_not_waited_for(file: Path) -> None:
+    file.parent.mkdir()
+    os.mkfifo(file.with_name("tokens.json.lock"))
+    with pytest.raises(InputError, match="can't be written"):
+        new_token(file, "ann")
