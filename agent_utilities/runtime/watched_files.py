@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from agent_utilities.runtime.waiting import in_daemon_thread
 
-_SETTLED_MS = 300
-"""Milliseconds without a change after which an edit counts as done: editors write a file in several steps."""
-_LOOK_AGAIN_MS = 5_000
-"""Milliseconds after which files are looked at again though no change was told."""
+LOOK_S = 0.4
+"""Seconds after which files are looked at again: what was taken out of one holds no more within a second."""
+
+
+async def looked_at(files: Sequence[Path]) -> AsyncIterator[tuple[bool, bool]]:
+    """Yield at each look whether files have changed since the last one, and whether that was done with by then.
+
+    Editors write a file in several steps. Files are looked at, since not every file system tells of changes, nor any of
+    the folder that a link leads to from now on. At the first look they count as changed.
+    """
+    seen: object = None
+    settled: object = None
+    while True:
+        now = await in_daemon_thread(partial(_stamps, files))
+        is_settled = now == seen != settled
+        yield now != seen, is_settled
+        seen, settled = now, now if is_settled else settled
+        await asyncio.sleep(LOOK_S)
 
 
 async def touched(files: Sequence[Path]) -> AsyncIterator[None]:
-    """Yield when any of the files has been written, exchanged, made or removed; once at the start.
-
-    Folders are watched, not files: editors and deployments put new files in the place of old ones.
-    """
-    from watchfiles import awatch
-
-    folders = {path.parent.resolve() for file in files for path in (file.absolute(), file.resolve())}
-    seen: object = None
-    # It wakes on a timeout too: for an edit just before it watched, and for file systems that tell nobody.
-    waking = awatch(*folders, recursive=False, step=_SETTLED_MS, rust_timeout=_LOOK_AGAIN_MS, yield_on_timeout=True)
-    async for _ in waking:
-        if (now := await in_daemon_thread(partial(stamps, files))) != seen:
-            seen = now
+    """Yield when files have been written, exchanged, made, removed or permitted; once at the start."""
+    async for _, is_settled in looked_at(files):
+        if is_settled:
             yield
 
 
-def stamps(files: Sequence[Path]) -> list[tuple[int, int, int] | None]:
-    """Return what differs when one of some files was written, exchanged, made or removed."""
+def _stamps(files: Sequence[Path]) -> list[tuple[int, int, int, int] | None]:
     return [_stamp(file) for file in files]
 
 
-def _stamp(file: Path) -> tuple[int, int, int] | None:
-    """Return what differs when a file was written or exchanged; None for one that is not there."""
+def _stamp(file: Path) -> tuple[int, int, int, int] | None:
+    """Return what differs when a file was written, exchanged or permitted to others; None for one that is not there."""
     try:
         stat = file.stat()
     except OSError:
         return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+    return stat.st_ino, stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size

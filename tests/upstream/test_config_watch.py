@@ -75,7 +75,7 @@ class Edited:
 
 @pytest.fixture(autouse=True)
 def _at_once_and_errors_alone(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(watched_files, "_LOOK_AGAIN_MS", 100)  # for the edit that is made before anything is watched
+    monkeypatch.setattr(watched_files, "LOOK_S", 0.05)
     caplog.set_level(logging.ERROR, "agent_utilities.gateway")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -21,7 +20,7 @@ from agent_utilities.mcp.sessions import Caller
 from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.runtime.process_io import expanded
 from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.runtime.watched_files import stamps
+from agent_utilities.runtime.watched_files import looked_at
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import fold
 from agent_utilities.selection.profiles import EVERYTHING, NO_PROFILE, SettingsFiles
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("agent_utilities.access")
 
-_LOOK_S = 0.4
-"""Seconds after which files are looked at again: who was taken out of one is refused within a second."""
 _GRANTS_BYTES = 16 << 20
 """What the grants of the callers seen last may take together, their tokens and claims with them."""
 
@@ -50,7 +47,7 @@ class AccessControl(Feature):
         self._auth: Login | None = None
         self._rules, self._files = Rules(), SettingsFiles()
         self._watched: list[Path] = []
-        self._seen: object = None
+        self._trouble = ""
         self._taken: frozenset[Token] = frozenset()
         # Claims are text of their token, as objects.
         self._grants: BoundedCache[str, tuple[Mapping[str, Any], Grant | None]] = BoundedCache(
@@ -72,7 +69,6 @@ class AccessControl(Feature):
             raise SettingsError("a login beside the one of the server's author", given, "settings", hint)
         tokens = [expanded(settings.auth_tokens)] if settings.auth_tokens else []
         self._watched = [*(Path(file.name) for file in operator.files.files), *tokens]
-        self._seen = stamps(self._watched)
         if tokens:
             self.tokens = FileTokens(tokens[0], host.state.is_revoked if host.state is not None else None)
             self._taken = self.tokens.taken()
@@ -128,14 +124,10 @@ class AccessControl(Feature):
 
     async def run(self) -> None:
         """Follow the files of rules and tokens: what holds by them holds for requests from then on."""
-        settled = self._seen
-        while True:
-            now = await in_daemon_thread(partial(stamps, self._watched))
-            if now != self._seen:
-                self._seen = now
+        async for has_changed, is_settled in looked_at(self._watched):
+            if has_changed or self._trouble:
                 await self._read_tokens()
-            elif now != settled:  # nobody is writing any more
-                settled = now
+            if is_settled:
                 await self._follow_rules()
             taken = self.tokens.taken() if self.tokens else self._taken
             if taken != self._taken:  # streams of one that was revoked or ended are to be told nothing more
@@ -146,14 +138,16 @@ class AccessControl(Feature):
                 is_there = await in_daemon_thread(self._watched[-1].exists)
                 if revoked and is_there:  # a folder that is not mounted for a moment revokes nothing
                     self.host.notify(TokensRevoked(revoked))
-            await asyncio.sleep(_LOOK_S)
 
     async def _read_tokens(self) -> None:
         try:
             if self.tokens is not None:
                 self.tokens.file = await in_daemon_thread(partial(read_tokens, self.tokens.path))
+            self._trouble = ""
         except InputError as error:
-            logger.error("%s; what it held before still holds", error)
+            if self._trouble != error.what:
+                logger.error("%s; what it held before still holds", error)
+            self._trouble = error.what
 
     async def _follow_rules(self) -> None:
         operator = self.host.surface.operator.again()
@@ -182,7 +176,8 @@ class AccessControl(Feature):
 
     def health(self) -> Mapping[str, Any]:
         """Return what is wrong where tokens can't be checked as they should be."""
-        return {"login": self._auth.trouble} if self._auth is not None and self._auth.trouble else {}
+        told = {"login": self._auth.trouble} if self._auth is not None and self._auth.trouble else {}
+        return {**told, "tokens": f"{self._trouble}; what the file held before holds"} if self._trouble else told
 
     def start_lines(self) -> Sequence[str]:
         """Return how many rules there are, and where they do not hold."""

@@ -14,15 +14,18 @@ from typing import Any
 import pytest
 
 from agent_utilities.access import token_file
-from agent_utilities.access.token_file import revoke_token
+from agent_utilities.access.token_file import TokenFile, read_tokens, revoke_token
+from agent_utilities.errors import InputError
 from agent_utilities.features.access import feature
 from agent_utilities.mcp.events import PolicyChanged
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Request
+from agent_utilities.runtime import watched_files
 from agent_utilities.selection.merge import Narrowing
 from agent_utilities.selection.model import Selection
 from tests.features.access.team import SETTINGS, Team
 from tests.mcp.servers import running
+from tests.runtime.odd_files import ODD
 from tests.wire.http_raw import RawHttp, Stream
 from tests.wire.raw_clients import RawSession
 from tests.wire.wires import modern_request
@@ -32,14 +35,14 @@ ALL, READ = ["git_log", "git_push", "git_status"], ["git_log", "git_status"]
 BOB_MAY_ALL = SETTINGS.replace('profile = "readers"', 'profile = "all"')
 NOTICE = "notifications/tools/list_changed"
 WAIT_S = 60
-LOOK_S = feature._LOOK_S
+LOOK_S = watched_files.LOOK_S
 KINDS = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
 
 
 @pytest.fixture(autouse=True)
 def _looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are looked at more often than they are in use."""
-    monkeypatch.setattr(feature, "_LOOK_S", 0.05)
+    monkeypatch.setattr(watched_files, "LOOK_S", 0.05)
 
 
 class TwoHoursLater(datetime):
@@ -95,6 +98,11 @@ class Serving:
         return (
             [t["name"] for t in json.loads(reply.message)["result"]["tools"]] if reply.status == 200 else reply.status
         )
+
+    def ready(self) -> Any:
+        """Return what `/ready` tells ann."""
+        with closing(RawHttp(self.url)) as http:
+            return http.get("/ready", [*self.ann.items()]).json
 
     def session(self, who: dict[str, str]) -> RawSession:
         """Open a session whose caller has listed tools."""
@@ -274,6 +282,63 @@ class TestTokens:
             assert served.listed(bob) == READ
             served.after(lambda: served.team.tokens.write_bytes(kept.replace(b'"bob"', b'"bib"')))
             assert served.listed(bob) == []
+
+    @pytest.mark.parametrize("mode", [0o644, 0o660, 0o602])
+    def test_a_file_that_was_made_its_owners_alone_is_taken_as_it_is(self, mode: int, tmp_path: Path) -> None:
+        with serving(tmp_path) as served:
+            bob, path = served.bob, served.team.tokens
+            with told("chmod 600") as found:
+                path.with_name("new").write_bytes(path.read_bytes().replace(b'"bob"', b'"bib"'))
+                path.with_name("new").chmod(mode)
+                path.with_name("new").replace(path)
+                assert found.wait(WAIT_S)
+            assert served.ready()["tokens"].startswith("others may read or write the tokens; ")
+            assert served.listed(bob) == READ
+            served.after(lambda: path.chmod(0o600))
+            assert served.listed(bob) == []
+            assert "tokens" not in served.ready()
+
+    def test_a_file_that_could_not_be_read_is_tried_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        failing, failures = threading.Event(), []
+
+        def read_by_a_disk_that_fails(path: Path) -> TokenFile:
+            if failing.is_set():
+                failures.append(path)
+                raise InputError("the tokens can't be read", "input/output error", str(path), "look at the disk")
+            return read_tokens(path)
+
+        with serving(tmp_path) as served:
+            monkeypatch.setattr(feature, "read_tokens", read_by_a_disk_that_fails)
+            failing.set()
+            with told("what it held before still holds") as found:
+                revoke_token(served.team.tokens, "bob")
+                assert found.wait(WAIT_S)
+            assert served.listed(served.bob) == READ
+            served.after(failing.clear)
+            assert served.listed(served.bob) == 401
+
+    @pytest.mark.parametrize("odd", ODD)
+    def test_what_is_no_file_is_passed_over_and_the_next_file_taken(
+        self, odd: Callable[[Path], object], tmp_path: Path
+    ) -> None:
+        with serving(tmp_path) as served:
+            kept = served.team.tokens.read_bytes()
+            with told("what it held before still holds") as found:
+                served.team.tokens.unlink()
+                odd(served.team.tokens)
+                assert found.wait(WAIT_S)
+
+            def bring_back() -> None:
+                served.team.tokens.with_name("new").write_bytes(kept.replace(b'"bob"', b'"bib"'))
+                served.team.tokens.with_name("new").chmod(0o600)
+                if served.team.tokens.is_dir():
+                    served.team.tokens.rmdir()
+                served.team.tokens.with_name("new").replace(served.team.tokens)
+
+            served.after(bring_back)
+            assert served.listed(served.bob) == []
 
     def test_without_the_file_no_token_is_taken(self, tmp_path: Path) -> None:
         with serving(tmp_path) as served:
