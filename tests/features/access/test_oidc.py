@@ -58,11 +58,22 @@ class TestLetIn:
             {"header": {"typ": None}, "aud": [RESOURCE, "https://x.example/userinfo"]},
             {"header": {"typ": "JWT"}, "scope": None, "gty": "client-credentials"},
             {"header": {"kid": None}},
+            {"header": {"x-tenant": "tools", "ver": 2}},  # RFC 7515 §4: what is not understood is ignored
             {"nbf": NOW + 20, "iat": NOW + 20},
             {"aud": f"{RESOURCE}/"},
             {"header": {"jku": "http://elsewhere.example/jwks", "x5c": ["x" * 2_000]}},
         ],
-        ids=["RFC 9068", "Keycloak", "Auth0", "a machine of Auth0's", "no key id", "clocks", "a slash", "unread"],
+        ids=[
+            "RFC 9068",
+            "Keycloak",
+            "Auth0",
+            "a machine of Auth0's",
+            "no key id",
+            "own fields",
+            "clocks",
+            "a slash",
+            "unread",
+        ],
     )
     async def test_as_issuers_write_them(self, issuer: LocalIssuer, changed: dict[str, Any]) -> None:
         assert await verdict(verifier_of(issuer), issuer.token(**changed)) is None
