@@ -16,7 +16,7 @@ from typing import Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from agent_utilities.errors import InputError
-from agent_utilities.runtime.process_io import open_regular, write_whole
+from agent_utilities.runtime.process_io import read_whole, write_whole
 
 PREFIX = "au_"
 """What every token of a file begins with, so that scanners of secrets and people know one when they see it."""
@@ -69,16 +69,13 @@ def read_tokens(path: Path) -> TokenFile:
     """
     hint = "bring back the file as `agent-utilities token` wrote it, or remove it: then no token is taken"
     try:
-        with open_regular(path) as file:
-            if os.name == "posix" and os.fstat(file.fileno()).st_mode & 0o077:
-                raise InputError("others may read or write the tokens", str(path), "file", f"chmod 600 {path}")
-            content = file.read(_MAX_BYTES + 1)
+        content = read_whole(path, _MAX_BYTES)
+        if os.name == "posix" and path.stat().st_mode & 0o077:
+            raise InputError("others may read or write the tokens", str(path), "file", f"chmod 600 {path}")
     except FileNotFoundError:
         return TokenFile(v=1, tokens=())
     except OSError as error:
         raise InputError("the tokens can't be read", error.strerror or str(error), str(path), hint) from None
-    if len(content) > _MAX_BYTES:
-        raise InputError("the tokens are too many", f"over {_MAX_BYTES} bytes", str(path), "take some out of the file")
     try:
         return TokenFile.model_validate_json(content)
     except ValidationError:

@@ -184,7 +184,7 @@ class TestFull:
 
     def test_that_was_written_longer_is_refused_with_what_would_do(self, file: Path) -> None:
         self.filled(file, (1 << 20) + 4000, indent=None)
-        with pytest.raises(InputError, match=r"too many: 'over 1048576 bytes'.*take some out of the file"):
+        with pytest.raises(InputError, match=r"can't be read: 'over 1048576 bytes'.*bring back the file"):
             read_tokens(file)
 
 

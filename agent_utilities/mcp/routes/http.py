@@ -130,30 +130,24 @@ class WhileLetIn:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not _is_for_listening(scope):
             return await self._app(scope, receive, send)
-        is_stream, over = False, anyio.Event()
+        is_stream, is_over, receiving = False, False, anyio.CancelScope()
 
         async def to_who_is_let_in(message: Message) -> None:
-            nonlocal is_stream
+            nonlocal is_stream, is_over
             if message["type"] == "http.response.start":
                 is_stream = Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
-            elif is_stream and not await self._is_let_in(scope):
-                over.set()
-            if not over.is_set():
+            elif is_stream and not is_over and not await self._is_let_in(scope):
+                is_over = True
+                receiving.cancel()
+            if not is_over:
                 await send(message)
 
-        async def receive_until_over() -> Message:  # then it is as if the client had hung up
-            message: Message = {"type": "http.disconnect"}
-
-            async def take() -> None:
-                nonlocal message
-                message = await receive()
-                over_or_taken.cancel_scope.cancel()
-
-            async with anyio.create_task_group() as over_or_taken:
-                over_or_taken.start_soon(take)
-                await over.wait()
-                over_or_taken.cancel_scope.cancel()
-            return message
+        async def receive_until_over() -> Message:
+            nonlocal receiving
+            with anyio.CancelScope() as receiving:
+                if not is_over:
+                    return await receive()
+            return {"type": "http.disconnect"}  # as if the client had hung up
 
         await self._app(scope, receive_until_over, to_who_is_let_in)
 
