@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from agent_utilities.errors import SettingsError
-from agent_utilities.runtime.process_io import read_whole
 from agent_utilities.selection.parse import unquoted
 from agent_utilities.selection.profiles import FileChannel, FileFields, FileSetting, SettingsFiles, read_fields
 from agent_utilities.settings import TABLES, Settings, checked, read_settings
@@ -105,6 +104,8 @@ def user_folder() -> Path:
 def _content(path: Path) -> bytes | None:
     if not os.path.lexists(path):
         return None
+    from agent_utilities.runtime.process_io import read_whole  # where there is a file
+
     try:
         return read_whole(path, MAX_BYTES)
     except OSError as error:

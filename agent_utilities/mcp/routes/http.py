@@ -13,7 +13,6 @@ import fastmcp
 from fastmcp.server.context import reset_transport, set_transport
 from fastmcp.server.http import StarletteWithLifespan
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, BearerAuthBackend
-from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute, Mount, Route
@@ -128,15 +127,14 @@ class WhileLetIn:
         self._app, self._server = app, server
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not _is_for_listening(scope):
+        listen = (b"mcp-method", b"subscriptions/listen")
+        if scope["type"] != "http" or (scope["method"] != "GET" and listen not in scope["headers"]):
             return await self._app(scope, receive, send)
-        is_stream, is_over, receiving = False, False, anyio.CancelScope()
+        is_over, receiving = False, anyio.CancelScope()
 
         async def to_who_is_let_in(message: Message) -> None:
-            nonlocal is_stream, is_over
-            if message["type"] == "http.response.start":
-                is_stream = Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
-            elif is_stream and not is_over and not await self._is_let_in(scope):
+            nonlocal is_over
+            if message.get("more_body") and not is_over and not await self._is_let_in(scope):
                 is_over = True
                 receiving.cancel()
             if not is_over:
@@ -159,10 +157,6 @@ class WhileLetIn:
         except Exception:
             logger.warning("no telling whether a listener's token is still taken: their stream ends", exc_info=True)
             return False
-
-
-def _is_for_listening(scope: Scope) -> bool:
-    return scope["method"] == "GET" or (b"mcp-method", b"subscriptions/listen") in scope["headers"]
 
 
 class WholeResponses:
