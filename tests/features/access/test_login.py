@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from agent_utilities.features.access.login import FileTokens, Login, login_of
 from agent_utilities.features.access.refusals import TellsWhy, note
 from agent_utilities.settings import Settings
 from tests.features.access.local_issuer import LocalIssuer
-from tests.features.access.verifying import served, verifier_of
+from tests.features.access.verifying import served, verdict, verifier_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
@@ -55,6 +57,26 @@ class TestFileAndIssuer:
         login = Login(FileTokens(path))
         found = [await login.verify_token(each) for each in (text, issuer.token())]
         assert [each and each.subject for each in found] == ["bot", None]
+
+
+class TestFile:
+    async def test_tells_a_token_that_has_expired_from_one_that_it_does_not_have(self, tmp_path: Path) -> None:
+        path = tmp_path / "tokens.json"
+        ended, taken = new_token(path, "ann", valid_for="1h"), new_token(path, "bob", valid_for="1h")
+        held = json.loads(path.read_text())
+        held["tokens"][0]["expires"] = "2026-01-01T00:00:00Z"
+        path.write_text(json.dumps(held))
+        tokens = FileTokens(path)
+        told = [await verdict(tokens, text) for text in (ended, "au_of-nobody")]
+        assert told == [refusals.EXPIRED, refusals.UNKNOWN]
+        assert await verdict(tokens, taken) is None
+
+    async def test_takes_none_that_another_replica_has_revoked(self, tmp_path: Path) -> None:
+        path = tmp_path / "tokens.json"
+        text = new_token(path, "ann")
+        tokens = FileTokens(path, lambda digest: digest == sha256(text.encode()).hexdigest())
+        assert await verdict(tokens, text) is refusals.UNKNOWN
+        assert tokens.taken() == frozenset()
 
 
 class TestAnswer:

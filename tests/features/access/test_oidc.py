@@ -127,6 +127,18 @@ class TestSeenTokens:
         clock.now = int(clock.now) + 60
         assert await verdict(verifier, token) is refusals.EXPIRED
 
+    @pytest.mark.parametrize(
+        ("claim", "too_early"), [("iat", refusals.FROM_THE_FUTURE), ("nbf", refusals.NOT_YET), ("exp", None)]
+    )
+    async def test_clocks_may_differ_by_half_a_minute_and_no_second_more(
+        self, issuer: LocalIssuer, claim: str, too_early: Reason | None
+    ) -> None:
+        clock = Clock()
+        clock.now = float(int(clock.now))
+        for later_s, told in ((30, None), (31, too_early)):
+            claims = {"exp": int(clock.now) + 600, claim: int(clock.now) + later_s}
+            assert await verdict(verifier_of(issuer, clock=clock), issuer.token(**claims)) is told
+
     async def test_a_key_that_was_withdrawn_is_out_within_the_hour(self, issuer: LocalIssuer) -> None:
         clock = Clock()
         verifier, token = verifier_of(issuer, clock=clock), issuer.token(exp=int(clock.now) + 10 * FRESH_S)

@@ -70,7 +70,7 @@ async def served(
         yield ask
 
 
-async def verdict(verifier: OidcVerifier, token: str) -> Reason | None:
+async def verdict(verifier: TokenVerifier, token: str) -> Reason | None:
     """Return why a token is refused; None where it lets somebody in."""
     noted: list[Reason] = []
     reset = refusals._noted.set(noted)

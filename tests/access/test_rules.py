@@ -1,0 +1,89 @@
+"""Which rule holds for the claims of a token, and what of a rule can't be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_utilities.access.rules import Rule, Rules
+from tests.access.test_reading_rules import refused
+
+ALL, READERS = "all", "readers"
+
+
+def rules(*whos: dict[str, str], **options: Any) -> Rules:
+    """Rules of a glob for each key, the last for everybody; each gives a profile of its number."""
+    made = [Rule(n, {key: frozenset({glob}) for key, glob in who.items()}, str(n)) for n, who in enumerate(whos, 1)]
+    return Rules(tuple(made), **options)
+
+
+def held(of: Rules, **claims: Any) -> str:
+    """Return the profile of the rule that holds."""
+    return of.access({"iss": "https://login.example", **claims}).profile
+
+
+class TestScopes:
+    @pytest.mark.parametrize("claims", [{"scope": "read write"}, {"scope": ["read", "write"]}, {"scp": "write"}])
+    def test_any_of_them_fits(self, claims: dict[str, Any]) -> None:
+        assert held(rules({"scope": "write"}, {}), **claims) == "1"
+
+    @pytest.mark.parametrize("claims", [{"scope": "read writer"}, {"scope": ["read"]}, {"scope": 7}, {"scope": [7]}])
+    def test_others_do_not(self, claims: dict[str, Any]) -> None:
+        assert held(rules({"scope": "write"}, {}), **claims) == "2"
+
+    @pytest.mark.parametrize("claims", [{}, {"scope": ""}, {"scope": " "}, {"scope": None, "scp": "write"}])
+    def test_that_are_none_leave_later_rules_unknown(self, claims: dict[str, Any]) -> None:
+        assert held(rules({"scope": "write"}, {}), **claims) == "none"
+
+
+class TestClients:
+    @pytest.mark.parametrize("claim", ["client", "client_id", "azp"])
+    def test_are_known_by_whichever_claim_names_them(self, claim: str) -> None:
+        assert held(rules({"client": "edit*"}), **{claim: "editor"}) == "1"
+
+    def test_the_one_that_a_token_was_issued_to_counts_before_others(self) -> None:
+        assert held(rules({"client": "editor"}, {}), client="other", client_id="editor") == "2"
+
+
+class TestLackingClaims:
+    def test_hold_up_later_rules_unless_another_key_settles_it(self) -> None:
+        of = rules({"group": "staff", "subject": "ann"}, {})
+        assert [held(of, sub="ann"), held(of, sub="bob")] == ["none", "2"]
+
+    def test_of_an_issuer_that_leaves_them_out_do_not(self) -> None:
+        assert held(rules({"group": "staff"}, {}, absent=frozenset({"groups"}))) == "2"
+
+    def test_of_a_token_of_the_file_do_not(self) -> None:
+        assert held(rules({"group": "staff"}, {}), iss="local") == "2"
+
+    def test_of_groups_are_those_of_the_claim_that_holds_groups(self) -> None:
+        assert held(rules({"group": "staff"}, groups="roles"), roles=["staff"]) == "1"
+
+
+class TestShadowed:
+    def test_is_who_an_earlier_rule_fits(self) -> None:
+        of = rules({"subject": "a*"}, {"subject": "ann"}, {"subject": "bob"}, {"subject": "ann", "group": "x"})
+        assert [(later.number, wider.number) for later, wider in of.shadowed()] == [(2, 1), (4, 1)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ('profile = "all"', "a rule of access without who it is for"),
+        ('who = "ann"\nprofile = "all"', "a rule of access without who it is for: 'ann'"),
+        ("who = {}", "unknown profile: 'None'"),
+        ('who = {}\nprofile = ["all"]', "unknown profile"),
+        ('who = {}\nprofile = "all"\nmay = "metrics"', "unknown right: 'metrics'"),
+        ('who = {}\nprofile = "all"\nmay = ["metrics", "all"]', "unknown right"),
+        ('who = {}\nprofile = "all"\nmays = []', "unknown key: 'mays'"),
+        ('who = { subjct = "ann" }\nprofile = "all"', "unknown key of who: 'subjct'"),
+        ('who = { "claim." = "x" }\nprofile = "all"', "unknown key of who: 'claim.'"),
+        ('who = { subject = "" }\nprofile = "all"', "subject can't be read"),
+        ('who = { subject = [] }\nprofile = "all"', "subject can't be read"),
+        ('who = { subject = ["ann", 7] }\nprofile = "all"', "subject can't be read"),
+    ],
+)
+def test_what_is_no_rule_is_refused(rule: str, said: str, tmp_path: Path) -> None:
+    assert said in refused(tmp_path, f"[[access]]\n{rule}\n")
