@@ -173,7 +173,7 @@ class Tail:
             if not self.kept or self.kept[-1].n == last:
                 self._news.clear()
                 await is_set(self._news, within_s=_SILENCE_S)
-            await asyncio.sleep(_EVERY_S)  # what comes close together is sent together
+            await is_set(stopping, within_s=_EVERY_S)  # what comes close together is sent together
 
 
 def _event(last: int, rows: Iterable[str]) -> str:

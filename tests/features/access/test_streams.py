@@ -71,7 +71,16 @@ def of_the_tail(url: str, headers: Headers) -> Stream:
         return http.stream("/page/calls/events", headers)
 
 
-STREAMS = pytest.mark.parametrize("opening", [of_a_session, of_sse, of_listening, of_the_tail])
+def of_the_tail_by_a_login(url: str, headers: Headers) -> Stream:
+    form = headers[0][1].replace("Bearer ", "token=").encode()
+    kind = ("content-type", "application/x-www-form-urlencoded")
+    with closing(RawHttp(url)) as http:
+        entered = http.send("POST", "/page/login", [("origin", "http://tools.example"), kind], form)
+        assert entered.status == 303
+        return of_the_tail(url, [("cookie", entered.headers["set-cookie"].partition(";")[0])])
+
+
+STREAMS = pytest.mark.parametrize("opening", [of_a_session, of_sse, of_listening, of_the_tail, of_the_tail_by_a_login])
 
 
 class Served:
@@ -134,8 +143,10 @@ def serving(server: AgentServer) -> Iterator[Served]:
 def serving_team(folder: Path, issuer: LocalIssuer) -> Iterator[Served]:
     issuer.said["registration_endpoint"] = f"{issuer.url}/register"
     settings = folder / "agent-utilities.toml"
+    origins = "http://tools.example"  # as browsers reach it
+    environ = {"MCP_CONFIG_FILE": str(settings), "MCP_GRAPH": "off", "MCP_ALLOWED_ORIGINS": origins}
     settings.write_text(LOGIN.format(issuer=issuer.url, tokens=folder / "tokens.json"))
-    with serving(create_mcp_server("team", environ={"MCP_CONFIG_FILE": str(settings), "MCP_GRAPH": "off"})) as served:
+    with serving(create_mcp_server("team", environ=environ)) as served:
         yield served
 
 
