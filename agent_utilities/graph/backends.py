@@ -9,8 +9,8 @@ from typing import Literal
 
 from agent_utilities.errors import SettingsError
 from agent_utilities.graph.base import ToolGraph
-from agent_utilities.runtime.process_io import own_folder
 from agent_utilities.runtime.hosts import shown_address
+from agent_utilities.runtime.process_io import own_folder
 
 Backend = Literal["auto", "off", "embedded", "neo4j"]
 _SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
