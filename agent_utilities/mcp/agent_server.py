@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -44,16 +45,17 @@ from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.feature_list import FeatureList, Later
 from agent_utilities.mcp.lifespan import Job, with_background
 from agent_utilities.mcp.operator_bounds import OperatorBounds
-from agent_utilities.mcp.request import Request, request_in_force
+from agent_utilities.mcp.request import Entered, Request, request_in_force
 from agent_utilities.mcp.sessions import Caller, Client, Session, Sessions
 from agent_utilities.mcp.stopping import Stopping
 from agent_utilities.mcp.surface.components import LISTING, with_hints
-from agent_utilities.mcp.surface.surface import Surface, verdict_in_force
+from agent_utilities.mcp.surface.surface import Surface, UnderVerdict, verdict_in_force
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.mcp.tool_origin import KnownTools, ToolOrigin, origin_of
 from agent_utilities.mcp.wire.middleware import WireMiddleware
 from agent_utilities.mcp.wire.parameter_headers import header_schema
 from agent_utilities.mcp.wire.request import Callers
+from agent_utilities.mcp.wire.within import bounds_of
 from agent_utilities.selection.model import Selection
 
 if TYPE_CHECKING:
@@ -201,8 +203,12 @@ class AgentServer(FastMCP[Any]):
         client: Client | None = None,
         caller: Caller | None = None,
         is_dry: bool = False,
+        outer: Request | None = None,
     ) -> Request:
         """Return a request of a caller as all features narrowed and shaped it; one without a method lists tools.
+
+        Args:
+            outer: the request that it is made in, whose bounds hold for it too, and whose preferences do not.
 
         Raises:
             BoundError: a feature could not tell its bounds.
@@ -212,8 +218,17 @@ class AgentServer(FastMCP[Any]):
         request = Request(selection, verdict, method, params or {}, session, client, caller, is_dry=is_dry)
         if (narrowings := await self.features.narrow(request)) is not None:
             verdict = self.surface.verdict(selection, shapes_lists=lists, narrowings=narrowings)
-            request = request.under(verdict)
-        if not request.is_about_tools:  # it does not matter to it what is deferred
+        alone = verdict
+        if outer is not None:
+            within = await bounds_of(outer, self, UnderVerdict(alone), method or "tools/list", request.params)
+            narrowings = (*(self.features.bounds_for(selection) if narrowings is None else narrowings), *within)
+            verdict = self.surface.verdict(selection, shapes_lists=lists, narrowings=narrowings)
+            verdict = replace(verdict, outer=tuple(each.verdict for each in outer.entered))
+        before = () if outer is None else outer.entered
+        entered = (*before, Entered(self, verdict.bounds_alone, alone.effective))
+        request = replace(request, verdict=verdict, entered=entered)
+        # Nothing is deferred where that does not matter, or from code that asks in the middle of a request.
+        if not request.is_about_tools or (outer is not None and not selection.asked):
             return request.preferring(verdict.preferences.undeferred)
         return await self.features.prefer(request)
 

@@ -25,7 +25,13 @@ from fastmcp.server.context import (
 )
 from fastmcp.server.providers import Provider
 from fastmcp.server.providers.aggregate import AggregateProvider
-from fastmcp.server.providers.fastmcp_provider import FastMCPProvider, FastMCPProviderTool
+from fastmcp.server.providers.fastmcp_provider import (
+    FastMCPProvider,
+    FastMCPProviderPrompt,
+    FastMCPProviderResource,
+    FastMCPProviderResourceTemplate,
+    FastMCPProviderTool,
+)
 from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.server.providers.wrapped_provider import _WrappedProvider
 from fastmcp.tools.base import Tool
@@ -260,14 +266,18 @@ def parts_of(provider: Provider) -> Sequence[Provider]:
             return []
 
 
-def mounted_server(tool: Tool) -> FastMCP[Any] | None:
-    """Return the mounted server that a tool comes from, `FastMCPProviderTool._server`; None for a server's own tools.
+def mounted_server(component: FastMCPComponent) -> FastMCP[Any] | None:
+    """Return the mounted server that a component comes from, `FastMCPProviderTool._server`; None for a server's own.
 
-    Why: a request that fits a server's tools likely means one of them, and names are all that a listing tells of it.
-    Ends when: a listed tool tells its server.
+    Why: a request that fits a server's tools likely means one of them, and what denies a component denies it in the
+    server that it comes from too. Names are all that a listing tells of that.
+    Ends when: a listed component tells its server.
     """
-    server = tool._server if isinstance(tool, FastMCPProviderTool) else None
+    server = component._server if isinstance(component, _MOUNTED) else None
     return server if isinstance(server, FastMCP) else None
+
+
+_MOUNTED = (FastMCPProviderTool, FastMCPProviderPrompt, FastMCPProviderResource, FastMCPProviderResourceTemplate)
 
 
 def watch_components(provider: LocalProvider, on_change: Callable[[FastMCPComponent], None]) -> None:

@@ -21,8 +21,8 @@ from starlette.types import ASGIApp
 from agent_utilities.audit.lines import ENOUGH, cut, line, n_bytes_of
 from agent_utilities.audit.log import AuditLog, Fields, RecordError
 from agent_utilities.mcp.feature import BoundError, Refusal
-from agent_utilities.mcp.request import Call, Request
-from agent_utilities.mcp.sessions import Caller, caller_of
+from agent_utilities.mcp.request import Call, Request, sender_of
+from agent_utilities.mcp.sessions import Caller
 from agent_utilities.selection.model import fold
 from agent_utilities.usage.redaction import without_secrets
 from agent_utilities.visibility.bounds import fits
@@ -58,7 +58,7 @@ class Record:
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         if isinstance(ctx.request, HttpRequest):
             ctx.request.scope.get(REACHED, []).append(True)
-            caller = caller_of(ctx.request)
+            caller = sender_of(ctx.request)
             if caller is not None and caller.token:
                 digest = blake2b(caller.token.encode(), digest_size=16).digest()
                 if digest not in self._seen:
@@ -89,7 +89,7 @@ class Record:
         """Record how a call ended; one that came to no first line was refused."""
         if not about:
             tool = {"tool": str((ctx.params or {}).get("name"))[:ENOUGH], "verdict": "refused"}
-            self.note("refused", {**self._who(caller_of(ctx.request)), **tool, **said})
+            self.note("refused", {**self._who(sender_of(ctx.request)), **tool, **said})
         elif about["verdict"] == "permitted" or told["outcome"] == "ok":
             self.note("result", {**about, **told, **said})
 

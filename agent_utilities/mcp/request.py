@@ -7,22 +7,40 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import mcp_types
 
 from agent_utilities.mcp.events import Event
-from agent_utilities.mcp.sessions import Caller, Client, Session
+from agent_utilities.mcp.sessions import Caller, Client, Session, caller_of
 from agent_utilities.mcp.surface.surface import UnderVerdict, Verdict
+from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import Selection
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision
+
+if TYPE_CHECKING:
+    from agent_utilities.mcp.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.wire")
 
 TIMES = "upstreams"
 """The key of a request's values that has how long it waited for a server behind, and was there: two numbers, in s."""
 _ABOUT_TOOLS = frozenset(("", "tools/list", "tools/call", "initialize", "server/discover"))
+
+
+class Entered(NamedTuple):
+    """A server that a request has entered.
+
+    Args:
+        host: the server.
+        verdict: the bounds that hold there.
+        alone: those of them that are not of a request that this one is made in.
+    """
+
+    host: AgentServer
+    verdict: Verdict
+    alone: Effective
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,6 +58,7 @@ class Request:
         values: by a feature's name, what it decided of the request: nobody else's to read.
         is_dry: whether it is only to be told what would be; nothing is to be kept, started or counted for it.
         page: the tools that it lists, each with what it is on the wire where that is known.
+        entered: the servers that it, and the requests that it is made in, have entered: its own comes last.
     """
 
     selection: Selection
@@ -52,6 +71,7 @@ class Request:
     values: dict[str, Any] = field(default_factory=dict)
     is_dry: bool = False
     page: list[tuple[mcp_types.Tool, dict[str, Any] | None]] = field(default_factory=list)
+    entered: tuple[Entered, ...] = ()
 
     @property
     def is_about_tools(self) -> bool:
@@ -163,6 +183,12 @@ _request: ContextVar[Request | None] = ContextVar("agent_utilities_request", def
 def request_in_force() -> Request | None:
     """Return the request that is being served, or None without one: FastMCP hands nothing on to what it calls."""
     return _request.get()
+
+
+def sender_of(request: object) -> Caller | None:
+    """Return who is behind a request: who sent it by a token of their own, else who sent the one that it is made in."""
+    sender, outer = caller_of(request), request_in_force()
+    return sender if outer is None or (sender is not None and sender.token) else outer.caller or sender
 
 
 @contextmanager

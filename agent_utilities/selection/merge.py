@@ -266,8 +266,45 @@ def _names(names: frozenset[str], origin: str, *, of_toolsets: bool) -> Setting:
     return Setting(NameSet(folded - toolsets, toolsets), (origin,))
 
 
-Narrowings = tuple[Narrowing, ...]
-"""What several features take away; all of it holds."""
+@dataclass(frozen=True)
+class Within:
+    """What the request that a call is made in takes away from it: all that bounds that request (law L1).
+
+    Args:
+        outer: the bounds of that request, which name components as its own caller sees them.
+        permitted: what else the components are called that it permits: their names where the call enters.
+        denied: likewise of those that it denies.
+    """
+
+    outer: Effective
+    permitted: frozenset[str] = frozenset()
+    denied: frozenset[str] = frozenset()
+
+    def narrowed(self, effective: Effective) -> Effective:
+        """Return the settings that hold once these hold beside them."""
+        outer, denied = self.outer, (Setting(NameSet(self.denied), ("the request that it is made in",)),)
+        lists: dict[str, tuple[Setting, ...]] = {
+            "allow_tools": tuple(
+                replace(setting, value=setting.value | NameSet(self.permitted))
+                for setting in outer.allow_tools
+                if isinstance(setting.value, NameSet)
+            ),
+            "allow_tags": outer.allow_tags,
+            "deny_tools": outer.deny_tools + (denied if self.denied else ()),
+            "deny_tags": outer.deny_tags,
+        }
+        brought = [given for given in (effective.capabilities, outer.capabilities) if given is not None]
+        changes: dict[str, Any] = {
+            name: tuple(dict.fromkeys((*getattr(effective, name), *more))) for name, more in lists.items()
+        }
+        changes["read_only"] = effective.read_only or outer.read_only
+        changes["configured"] = effective.configured or outer.configured
+        changes["capabilities"] = frozenset.intersection(*brought) if brought else None
+        return replace(effective, **changes)
+
+
+Narrowings = tuple[Narrowing | Within, ...]
+"""What features take away, and the requests that a call is made in; all of it holds."""
 
 
 def asked_digest(caller: Selection) -> str:

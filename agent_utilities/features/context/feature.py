@@ -14,8 +14,7 @@ from starlette.routing import BaseRoute
 
 from agent_utilities.features.tool_search.feature import n_evicted
 from agent_utilities.mcp.feature import Feature, OwnTool
-from agent_utilities.mcp.request import Request, serving
-from agent_utilities.mcp.sessions import caller_of
+from agent_utilities.mcp.request import Request, request_in_force, sender_of, serving
 from agent_utilities.mcp.tool_origin import origin_of
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.visibility.decision import Decision, sections_of
@@ -54,8 +53,9 @@ class ContextReport(Feature):
         asked = await self.host.request(
             selection,
             session=session.as_it_stands() if session is not None else None,
-            caller=caller_of(request),
+            caller=sender_of(request),
             is_dry=session is not None,
+            outer=request_in_force(),
         )
         report, told, plainly_told, tools = await self.of(asked, n_evicted(session))
         body = {"server": self.host.name, "of_session": session is not None, **report.as_dict()}

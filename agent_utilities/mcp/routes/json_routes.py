@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route, request_response
 from agent_utilities.activation.active_text import written
 from agent_utilities.activation.deferral import Active, Threshold
 from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.mcp.request import ToolsListed, serving
+from agent_utilities.mcp.request import ToolsListed, request_in_force, sender_of, serving
 from agent_utilities.mcp.sessions import NOBODY, caller_of
 from agent_utilities.mcp.surface.components import bearing_of
 from agent_utilities.mcp.wire.middleware import summarise
@@ -78,7 +78,7 @@ def guarded(host: AgentServer, path: str, endpoint: Any) -> Route:
 async def _tools(host: AgentServer, request: Request) -> dict[str, Any]:
     caller = host.callers.selection_of(request)
     await host.features.wait_for_first(caller, "tool")
-    asked = await host.request(caller, caller=caller_of(request))
+    asked = await host.request(caller, caller=sender_of(request), outer=request_in_force())
     with serving(asked):
         listed = dedupe_with_versions(list(await host.list_tools()), lambda tool: tool.name)
         decision = asked.verdict.decisions.get((host.surface, "tool"))

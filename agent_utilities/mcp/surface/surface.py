@@ -18,7 +18,7 @@ from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache, Memo, cache_bytes
 from agent_utilities.runtime.waiting import finish_in_turns
-from agent_utilities.selection.merge import Effective, Narrowings, asked_digest
+from agent_utilities.selection.merge import Effective, Narrowings, Within, asked_digest
 from agent_utilities.selection.model import ACCESS_CHANNELS, NOTHING, NameSet, Selection, Slot
 from agent_utilities.visibility.bounds import Bounds, Refusals
 from agent_utilities.visibility.curation import NO_PREFERENCES, Preferences, preferences_of
@@ -40,6 +40,7 @@ class Verdict:
         asked: digest of what the caller alone asked for.
         selection: what the caller asked for, and what the operator permits them beside what everybody may.
         narrowings: what features take away for this request; what they do from everybody who selects so where None.
+        outer: what holds for the requests that this one is made in.
         judgements: by a catalog's digest, what the bounds come to on it, for as long as the request lasts.
         decisions: by surface and kind, the last decision that a listing was made by under this very verdict. FastMCP's
             listing gives back components only: what they were chosen by is found here.
@@ -55,6 +56,7 @@ class Verdict:
     asked: str = ""
     selection: Selection = NOTHING
     narrowings: Narrowings | None = None
+    outer: tuple[Verdict, ...] = ()
     judgements: dict[str, Refusals] = field(default_factory=dict)
     unlisted: dict[str, frozenset[str]] = field(default_factory=dict)
     decisions: dict[tuple[object, ComponentKind], Decision] = field(init=False, default_factory=dict)
@@ -76,6 +78,7 @@ class Verdict:
 
 
 _verdict: ContextVar[Verdict | None] = ContextVar("agent_utilities_verdict", default=None)
+_looking_up: ContextVar[Verdict | None] = ContextVar("agent_utilities_looking_up", default=None)
 
 
 def verdict_in_force() -> Verdict | None:
@@ -99,6 +102,25 @@ class UnderVerdict:
         _verdict.reset(self._token)
 
 
+class LookingUp(UnderVerdict):
+    """A block that lists or looks up what there is, to be judged afterwards: no component runs in it."""
+
+    __slots__ = ("_looked_up",)
+
+    def __enter__(self) -> Verdict:
+        self._looked_up = _looking_up.set(self._verdict)
+        return super().__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
+        _looking_up.reset(self._looked_up)
+
+
+def is_looking_up() -> bool:
+    """Whether what the request in force may use is only being looked up, as a proxy does in the server behind it."""
+    return _looking_up.get() is not None and _looking_up.get() is _verdict.get()
+
+
 MergedKey = tuple[Selection, Narrowings]
 """A caller's selection, and what features take away besides."""
 DecisionKey = tuple[str, Effective, Preferences]
@@ -107,8 +129,7 @@ DecisionKey = tuple[str, Effective, Preferences]
 
 def weigh_merged(key: MergedKey, merged: Verdict) -> int:
     """Return about how many bytes a caller's selection takes, and all that follows from it: its sets may be copied."""
-    caller, _ = key
-    return 3_000 + 700 * len(merged.bounds.rules) + 2 * caller.n_bytes
+    return 3_000 + 700 * len(merged.bounds.rules) + 2 * max(key[0].n_bytes, merged.effective.caller_bytes)
 
 
 def weigh_decision(key: DecisionKey, decision: Decision) -> int:
@@ -214,7 +235,7 @@ class Surface:
                 unanswered=AUTO if self.operator.settings.no_match == "search" else OFF,
             )
             merged = Verdict(self, settings, bounds, preferences, asked=asked_digest(caller))
-            if caller.n_bytes <= LONGEST_KEPT:
+            if max(caller.n_bytes, settings.caller_bytes) <= LONGEST_KEPT:
                 self._merged.keep(key, merged)
         return merged
 
@@ -235,8 +256,11 @@ class Surface:
     def for_present_caller(self) -> Verdict:
         """Return what the operator permits the present caller, whatever they ask for."""
         verdict = verdict_in_force()
-        granted = verdict.granted if verdict is not None and verdict.surface is self else NOTHING
-        return self.verdict(granted, shapes_lists=False)
+        if verdict is None or verdict.surface is not self:
+            return self.verdict(NOTHING, shapes_lists=False)
+        within = tuple(each for each in verdict.narrowings or () if isinstance(each, Within))
+        narrowings = (*self._narrowings(verdict.granted), *within)
+        return self.verdict(verdict.granted, shapes_lists=False, narrowings=narrowings)
 
     def unbounded(self) -> Verdict:
         """Return a verdict that permits everything: for the operator's own eyes, and for introspection."""
@@ -260,10 +284,13 @@ class Surface:
 
         Where a request reached another server, which this one is mounted in, that is what this one's operator gave;
         the caller's selection is held there, on the names that the caller sees. Environment and files that both servers
-        read tell of names as callers see them too: their allow-lists by name are held there alone.
+        read tell of names as callers see them too: their allow-lists by name are held there alone. Where a request
+        reached this server before, and that one was made in it, what held here holds again.
         """
         if verdict.surface is self or verdict.surface is _EVERYWHERE:
             return verdict
+        if (before := next((each for each in reversed(verdict.outer) if each.surface is self), None)) is not None:
+            return before
         reached = verdict.surface
         is_shared = isinstance(reached, Surface) and reached.operator.environ is self.operator.environ
         key = is_shared, self._narrowings(NOTHING)

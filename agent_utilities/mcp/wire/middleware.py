@@ -25,8 +25,17 @@ from agent_utilities.mcp.answers import may_complete, may_use_task, set_cache
 from agent_utilities.mcp.events import RequestServed
 from agent_utilities.mcp.fastmcp_internals import connection_of, list_tools_result
 from agent_utilities.mcp.feature import BoundError, Refusal
-from agent_utilities.mcp.request import Call, Request, RequestBegan, ToolCalled, ToolsListed, request_in_force, serving
-from agent_utilities.mcp.sessions import Client, caller_of, shorten
+from agent_utilities.mcp.request import (
+    Call,
+    Request,
+    RequestBegan,
+    ToolCalled,
+    ToolsListed,
+    request_in_force,
+    sender_of,
+    serving,
+)
+from agent_utilities.mcp.sessions import Client, shorten
 from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.mcp.wire.parameter_headers import refuse_headers
 from agent_utilities.runtime.waiting import finish_in_turns
@@ -121,7 +130,8 @@ class WireMiddleware:
                 params=ctx.params,
                 session=await self._host.sessions.begun(ctx),
                 client=client,
-                caller=caller_of(ctx.request),
+                caller=sender_of(ctx.request),
+                outer=request_in_force(),
             )
         except BoundError as error:
             raise MCPError(mcp_types.INTERNAL_ERROR, str(error)) from None
@@ -203,7 +213,8 @@ class WireMiddleware:
                 await self._features.admit(request, call)
             if self._host.record is not None:
                 await self._host.record.began(request, call, decision, tied_to)
-            result = await call_next(ctx)
+            with serving(replace(request, params=call.params)):  # by another tool it may name another
+                result = await call_next(ctx)
             ok = _is_ok(result)
             if isinstance(result, dict):
                 result = await self._features.after_call(request, replace(call, ok=ok), result)

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agent_utilities.catalog.model import KINDS, entry
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.feature import BoundError
+from agent_utilities.mcp.request import sender_of
 from agent_utilities.mcp.sessions import PLACE, Caller, address_of, caller_of
 from agent_utilities.mcp.wire.middleware import unknown_names
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache
@@ -82,7 +83,7 @@ class Callers:
             held = request.scope.get("state", {}).get(STATE)
             asked = merge(held if isinstance(held, Selection) else _read(_given(request.scope, ())), meta)
         self._host.surface.operator.check(asked)
-        grant = self.grant_of(caller_of(request))
+        grant = self.grant_of(sender_of(request))
         return asked if grant is None else merge(asked, grant.bounds)
 
     def grant_of(self, caller: Caller | None) -> Grant | None:
