@@ -446,9 +446,13 @@ class AgentServer(FastMCP[Any]):
 
         self.features.complete(self)
         given = inspect.signature(super().http_app).bind(*args, **options).arguments
-        app = http.application(self, super().http_app, given)
+        app = http.application(
+            self,
+            super().http_app,
+            given,
+            lambda: [*json_routes(self, self._metrics()), *self.features.gathered("routes")],
+        )
         self.transport = given.get("transport", "http")
-        app.router.routes.extend([*json_routes(self, self._metrics()), *self.features.gathered("routes")])
         http.tell_when_started(app, self)
         return app
 

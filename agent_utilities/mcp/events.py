@@ -28,6 +28,13 @@ class RequestServed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RequestRefused(Event):
+    """A request was refused over HTTP with a status, before it was one of the protocol."""
+
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decided(Event):
     """A list was decided that no memo held, in so many seconds."""
 

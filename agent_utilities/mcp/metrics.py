@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from agent_utilities.mcp.events import Decided, Event, RequestServed
+from agent_utilities.mcp.events import Decided, Event, RequestRefused, RequestServed
 from agent_utilities.mcp.request import ToolsListed
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.selection.model import ANSWERED
@@ -89,11 +89,14 @@ class Metrics:
     """The metrics of one server, in registries of its own: what everybody may read, and what tells of denied tools."""
 
     content_type = CONTENT_TYPE_LATEST
-    hears = (RequestServed, Decided, ToolsListed)
+    hears = (RequestServed, RequestRefused, Decided, ToolsListed)
 
     def __init__(self, server: AgentServer) -> None:
         self._registry, self._of_denied = CollectorRegistry(), CollectorRegistry()
         self._requests = Counter("mcp_requests", "MCP requests served.", ["method", "outcome"], registry=self._registry)
+        self._refused = Counter(
+            "mcp_refused_requests", "HTTP requests refused unserved.", ["status"], registry=self._registry
+        )
         self._decisions = Histogram(
             "mcp_decision_seconds",
             "Time to decide on a catalog, where no memo held the decision.",
@@ -137,6 +140,8 @@ class Metrics:
         match event:
             case RequestServed(method, outcome):
                 self._requests.labels(method if method in METHODS else "other", outcome).inc()
+            case RequestRefused(status):
+                self._refused.labels(str(status)).inc()
             case Decided(seconds):
                 self._decisions.observe(seconds)
             case ToolsListed():

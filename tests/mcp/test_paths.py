@@ -163,7 +163,7 @@ class TestAPathThatNamesNothing:
     async def test_has_no_half_of_a_selection(self, web: httpx2.AsyncClient, path: str) -> None:
         answer = await ask(web, f"/mcp{path}")
         assert answer.status_code == 404
-        assert "such as /x/git" in answer.json()["error"]["hint"]
+        assert "such as /x/git" in answer.json()["error"]["message"]
 
     @every("path", ["/y/write", "/readonl", "/xx/write", "/x%2Fwrite", "//x/write", "/readonly/x/write"])
     async def test_of_another_form_is_nobodys(self, web: httpx2.AsyncClient, path: str) -> None:
@@ -183,8 +183,8 @@ class TestAPathThatNamesNothing:
     )
     async def test_is_a_400_where_it_cannot_be_read(self, web: httpx2.AsyncClient, path: str, what: str) -> None:
         answer = await ask(web, f"/mcp{path}")
-        assert (answer.status_code, answer.json()["error"]["what"]) == (400, what)
-        assert answer.json()["error"]["source"] == "URL path"
+        assert (answer.status_code, answer.json()["error"]["data"]["what"]) == (400, what)
+        assert answer.json()["error"]["data"]["source"] == "URL path"
 
     @every(
         "environ",

@@ -50,4 +50,5 @@ async def test_a_header_bounds_the_plain_list() -> None:
 async def test_a_malformed_selection_is_a_400_with_its_reason(url: str) -> None:
     async with mounted() as web:
         answer = await (web.get(url) if "/mcp" not in url else listed(web, url))
-        assert (answer.status_code, answer.json()["error"]["value"]) == (400, "x")
+        error = answer.json()["error"]
+        assert (answer.status_code, error.get("data", error)["value"]) == (400, "x")

@@ -122,14 +122,14 @@ class TestRefusals:
 
     @bad_queries
     def test_the_reason_has_four_parts(self, access: Access, bad: str) -> None:
-        error = sent(access, "modern", f"?{BAD_QUERIES[bad]}").json["error"]
+        error = sent(access, "modern", f"?{BAD_QUERIES[bad]}").json["error"]["data"]
         assert {key: type(value) for key, value in error.items()} == dict.fromkeys(
             ["what", "value", "source", "hint"], str
         )
 
     @bad_headers
     def test_the_reason_names_the_header(self, access: Access, bad: str) -> None:
-        error = sent(access, "modern", headers=[BAD_HEADERS[bad]]).json["error"]
+        error = sent(access, "modern", headers=[BAD_HEADERS[bad]]).json["error"]["data"]
         assert BAD_HEADERS[bad][0].lower() in error["source"].lower()
 
     @bad_queries
@@ -139,7 +139,7 @@ class TestRefusals:
 
     @bad_queries
     def test_the_reason_is_short_and_safe_to_print(self, access: Access, bad: str) -> None:
-        error = sent(access, "modern", f"?{BAD_QUERIES[bad]}").json["error"]
+        error = sent(access, "modern", f"?{BAD_QUERIES[bad]}").json["error"]["data"]
         assert all(len(part) < 400 and part.isprintable() for part in error.values())
 
 

@@ -75,7 +75,7 @@ class TestForgedValues:
         request, routing = modern_request("tools/list")
         refused = http.send("POST", f"/mcp{query}", [*routing, *headers], request)
         assert refused.status == 400
-        assert sorted(refused.json["error"]) == ["hint", "source", "value", "what"]
+        assert sorted(refused.json["error"]["data"]) == ["hint", "source", "value", "what"]
         assert len(refused.body) < 700
         assert listed(ModernCaller(http, "", ()).ask("tools/list").result) == []
 

@@ -66,7 +66,8 @@ LISTS = {
 def widened(caller: Caller, *methods: str) -> list[str]:
     """Return what a caller sees beyond the operator's bounds; a selection that is refused whole shows nothing."""
     first = caller.ask(methods[0])
-    if first.status == 400 and "error" in first.message and "what" in first.message["error"]:
+    error = first.message.get("error", {})
+    if first.status == 400 and "what" in error.get("data", error):
         return []
     beyond = [name for method in methods for name in names(caller, method) if name not in LISTS[method]]
     # They reach what is permitted and nothing else, as the calls show.

@@ -8,7 +8,6 @@ to set, and on every address it takes loopback names, the address itself and an 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,9 +29,6 @@ from agent_utilities.runtime.hosts import (
 )
 from agent_utilities.settings import Settings
 
-logger = logging.getLogger("agent_utilities.http")
-
-_MAX_LOGGED = 16
 _N_KEPT = 64
 
 
@@ -119,7 +115,6 @@ class HostGuard:
     def __init__(self, app: ASGIApp, accepted: Accepted) -> None:
         self._app, self._accepted = app, accepted
         self._refusal = lru_cache(_N_KEPT)(self._judged)  # a client's requests bear the same headers
-        self._logged: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -129,9 +124,6 @@ class HostGuard:
         if refusal is None:
             return await self._app(scope, receive, send)
         status, error = refusal
-        if str(error) not in self._logged and len(self._logged) < _MAX_LOGGED:  # strangers must not fill the log
-            self._logged.add(str(error))
-            logger.warning("%s", error)
         if scope["type"] == "websocket":
             return await send({"type": "websocket.close", "code": 1008, "reason": error.what})
         await JSONResponse({"error": error.as_dict()}, status_code=status)(scope, receive, send)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -15,11 +16,12 @@ from fastmcp.server.http import StarletteWithLifespan
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, BearerAuthBackend
 from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.mcp.fastmcp_internals import whole_lifespan
 from agent_utilities.mcp.routes.host_guard import HostGuard, accepted_on, is_guarded
+from agent_utilities.mcp.routes.refused import RefusedRequests
 from agent_utilities.mcp.wire.request import SelectionMiddleware
 
 if TYPE_CHECKING:
@@ -28,33 +30,73 @@ if TYPE_CHECKING:
 logger = logging.getLogger("agent_utilities.http")
 
 
+_HELD = "agent_utilities.held"
+"""Where a scope has the mark of the application whose middleware it has passed."""
+
+
 def application(
-    server: AgentServer, make: Callable[..., StarletteWithLifespan], given: dict[str, Any]
+    server: AgentServer,
+    make: Callable[..., StarletteWithLifespan],
+    given: dict[str, Any],
+    more: Callable[[], Sequence[BaseRoute]],
 ) -> StarletteWithLifespan:
     """Return a server's ASGI application: MCP and `/sse` beside it, selections read, hosts and origins guarded.
 
-    `make` is FastMCP's own, asked with what is `given`.
+    Each of its routes keeps all of that where it is merged into another application.
+
+    Args:
+        make: FastMCP's own, asked with what is `given`.
+        more: returns the routes beside those of MCP.
     """
     path, transport = given.get("path"), given.get("transport", "http")
     protection = given.pop("host_origin_protection", None)
     hosts, origins = given.pop("allowed_hosts", None) or (), given.pop("allowed_origins", None) or ()
     stateless = given.get("stateless_http")
     stateless = fastmcp.settings.stateless_http if stateless is None else stateless
-    given["middleware"] = [*(given.get("middleware") or []), _reading(server, path, transport, not stateless)]
+    reading = _reading(server, path, transport, not stateless)
+    given["middleware"] = [*(given.get("middleware") or []), Middleware(reading)]
     # The legacy endpoint first: a provider of auth takes the last one as what its tokens are for.
     beside = sse_routes(make(transport="sse", host_origin_protection=False)) if transport != "sse" else []
     app = make(**given, host_origin_protection=False)
-    app.router.routes.extend(beside)
+    app.router.routes.extend([*beside, *more()])
     app.add_middleware(WhileLetIn, server=server)
     app.add_middleware(WholeResponses)
+    outer: list[Callable[[ASGIApp], ASGIApp]] = []
     if is_guarded(protection):
         accepted = accepted_on(server.address, server.surface.operator.settings, hosts, origins)
-        app.add_middleware(HostGuard, accepted=accepted)
+        outer.append(partial(HostGuard, accepted=accepted))
         if not accepted.loopback:
             print(f"WARNING: {accepted}", file=sys.stderr)
     if server.record is not None:
-        app.add_middleware(server.record.of_http)
+        outer.append(server.record.of_http)
+    outer.append(partial(RefusedRequests, notify=server.notify))
+    mark = object()
+    for route in app.router.routes:
+        if isinstance(route, Route | Mount | WebSocketRoute):
+            route.app = Held(route.app, mark, [partial(reading, endpoint=route.path), *outer])
+            if not isinstance(route, Mount):
+                route.endpoint = route.app  # by which FastAPI makes a route anew
+    app.add_middleware(Held, mark=mark, layers=outer)
     return app
+
+
+class Held:
+    """ASGI app: an application or a route behind what holds for it, unless its own application has held that already.
+
+    Args:
+        app: what is held.
+        mark: that of the application that it is of.
+        layers: the middleware around it, innermost first.
+    """
+
+    def __init__(self, app: ASGIApp, mark: object, layers: Sequence[Callable[[ASGIApp], ASGIApp]]) -> None:
+        self.app, self._mark = app, mark
+        self._behind = reduce(lambda inner, layer: layer(inner), layers, app)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_held = scope["type"] == "lifespan" or scope.get(_HELD) is self._mark
+        scope[_HELD] = self._mark
+        await (self.app if is_held else self._behind)(scope, receive, send)
 
 
 def run_options(given: dict[str, Any]) -> dict[str, Any]:
@@ -86,11 +128,13 @@ def tell_when_started(app: StarletteWithLifespan, server: AgentServer) -> None:
     app.router.lifespan_context = telling
 
 
-def _reading(server: AgentServer, path: str | None, transport: str, has_sessions: bool) -> Middleware:
+def _reading(
+    server: AgentServer, path: str | None, transport: str, has_sessions: bool
+) -> partial[SelectionMiddleware]:
     sse = path if transport == "sse" and path is not None else fastmcp.settings.sse_path
     streamable = path if transport != "sse" and path is not None else fastmcp.settings.streamable_http_path
     paths = {"sse_path": sse, "mcp_path": streamable}
-    return Middleware(SelectionMiddleware, host=server, **paths, has_sessions=has_sessions)
+    return partial(SelectionMiddleware, host=server, **paths, has_sessions=has_sessions)
 
 
 def sse_routes(app: StarletteWithLifespan) -> list[BaseRoute]:

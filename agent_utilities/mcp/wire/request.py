@@ -147,10 +147,19 @@ class SelectionMiddleware:
         host: the server that it is of.
         sse_path, mcp_path: the paths of the legacy SSE stream and of streamable HTTP.
         has_sessions: whether the latter has any.
+        endpoint: the path of the one route that it is around, wherever that is served; None for an application.
     """
 
-    def __init__(self, app: ASGIApp, host: AgentServer, sse_path: str, mcp_path: str, has_sessions: bool) -> None:
-        self._app, self._host, self._has_sessions = app, host, has_sessions
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: AgentServer,
+        sse_path: str,
+        mcp_path: str,
+        has_sessions: bool,
+        endpoint: str | None = None,
+    ) -> None:
+        self._app, self._host, self._has_sessions, self._endpoint = app, host, has_sessions, endpoint
         self._sse_path, self._mcp_path = sse_path.rstrip("/"), mcp_path.rstrip("/")
         scoped = (sse_path, mcp_path, "/tools", "/context")  # a selection may follow in the path: `/mcp/x/git`
         self._own_path = {path.rstrip("/"): path for path in (fastmcp.settings.message_path, *scoped)}
@@ -214,7 +223,7 @@ class SelectionMiddleware:
             SelectionError: a segment after it is not UTF-8.
         """
         root = scope.get("root_path", "")
-        path = scope["path"].removeprefix(root)
+        path = scope["path"].removeprefix(root) if self._endpoint is None else self._endpoint
         if (stripped := path.rstrip("/")) in self._own_path:
             return stripped, []
         for endpoint in self._scoped:

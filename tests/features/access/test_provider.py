@@ -204,7 +204,7 @@ class TestWhereThisServerIsTheOneClient:
             for token in (closed_place.minted(), "opaque", *own):
                 headers = {**ANSWER, "authorization": f"Bearer {token}"}
                 answer = await http.post(closed_place.url, headers=headers, json=LIST)
-                told.append((answer.status_code, answer.json()["error_description"]))
+                told.append((answer.status_code, answer.json()["error"]["message"]))
         reasons = [refusals.NOT_FROM_HERE] * 2 + [refusals.LOGIN_ENDED, refusals.EXPIRED]
         assert told == [(401, reason.text) for reason in reasons]
 
