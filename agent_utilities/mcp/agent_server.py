@@ -49,7 +49,7 @@ from agent_utilities.mcp.request import Entered, Request, request_in_force
 from agent_utilities.mcp.sessions import Caller, Client, Session, Sessions
 from agent_utilities.mcp.stopping import Stopping
 from agent_utilities.mcp.surface.components import LISTING, with_hints
-from agent_utilities.mcp.surface.surface import Surface, UnderVerdict, verdict_in_force
+from agent_utilities.mcp.surface.surface import Surface, verdict_in_force
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.mcp.tool_origin import KnownTools, ToolOrigin, origin_of
 from agent_utilities.mcp.wire.middleware import WireMiddleware
@@ -220,7 +220,7 @@ class AgentServer(FastMCP[Any]):
             verdict = self.surface.verdict(selection, shapes_lists=lists, narrowings=narrowings)
         alone = verdict
         if outer is not None:
-            within = await bounds_of(outer, self, UnderVerdict(alone), method or "tools/list", request.params)
+            within = await bounds_of(outer, self, alone, method or "tools/list", request.params)
             narrowings = (*(self.features.bounds_for(selection) if narrowings is None else narrowings), *within)
             verdict = self.surface.verdict(selection, shapes_lists=lists, narrowings=narrowings)
             verdict = replace(verdict, outer=tuple(each.verdict for each in outer.entered))
