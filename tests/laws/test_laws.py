@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given
 
 from agent_utilities.activation.deferral import Threshold
-from agent_utilities.catalog.model import Catalog, entry
-from agent_utilities.selection.merge import asked_digest, effective, merge
-from agent_utilities.selection.model import Resolution, Selection
+from agent_utilities.catalog.model import Catalog, Entry, entry
+from agent_utilities.selection.merge import Within, asked_digest, effective, merge
+from agent_utilities.selection.model import Resolution, Selection, fold
 from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.curation import preferences_of
 from agent_utilities.visibility.decision import Decision, decide, revision
@@ -32,6 +32,11 @@ def shown(catalog: Catalog, asked: list[Spelled], resolution: Resolution) -> Dec
     return decide(catalog, settled, preferences_of(settled, resolution))
 
 
+def renamed(given: Entry, name: str) -> Entry:
+    """The same component under another name."""
+    return entry("tool", name, tags=given.tags, read_only=given.read_only, version=given.version)
+
+
 class TestL1Nested:
     @given(catalogs, spelled_lists(), resolutions)
     def test_catalog_holds_permitted_holds_visible(
@@ -44,6 +49,27 @@ class TestL1Nested:
     @example(Catalog((entry("tool", "\u0390_log"),)), [Spelled("env", "MCP_DISABLED_TOOLS", "\u03aa\u0301_LOG")])
     def test_permitted_is_what_the_contract_says(self, catalog: Catalog, asked: list[Spelled]) -> None:
         assert decide(catalog, effective(read(asked))).permitted == plain_permitted(asked, catalog)
+
+    @given(catalogs, spelled_lists(), spelled_lists())
+    def test_within_a_request_is_permitted_what_is_by_it_and_by_what_is_asked_there(
+        self, catalog: Catalog, asked: list[Spelled], within: list[Spelled]
+    ) -> None:
+        held = Within(effective(read(asked))).narrowed(effective(read(within)))
+        both = set(plain_permitted(asked, catalog)) & set(plain_permitted(within, catalog))
+        assert set(decide(catalog, held).permitted) == both
+
+    @given(catalogs, spelled_lists(), spelled_lists())
+    def test_nor_is_more_where_its_caller_knows_the_same_by_other_names(
+        self, catalog: Catalog, asked: list[Spelled], within: list[Spelled]
+    ) -> None:
+        as_seen = Catalog(tuple(renamed(each, f"rm_{each.name}") for each in catalog.entries))
+        permitted = frozenset(plain_permitted(asked, as_seen))
+        names = [{fold(each.name) for i, each in enumerate(catalog.entries) if (i in permitted) is of} for of in (1, 0)]
+        held = Within(effective(read(asked)), *map(frozenset, names)).narrowed(effective(read(within)))
+        decided = set(decide(catalog, held).permitted)
+        assert decided <= permitted & set(plain_permitted(within, catalog))
+        if not asked:
+            assert decided == set(plain_permitted(within, catalog))
 
     @given(catalogs, OPERATOR, CALLER, resolutions)
     def test_a_revision_tells_nothing_of_what_is_denied_or_by_what(

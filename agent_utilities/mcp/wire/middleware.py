@@ -38,6 +38,7 @@ from agent_utilities.mcp.request import (
 from agent_utilities.mcp.sessions import Client, shorten
 from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.mcp.wire.parameter_headers import refuse_headers
+from agent_utilities.mcp.wire.within import keep_for_task, request_of_task
 from agent_utilities.runtime.waiting import finish_in_turns
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import Effective
@@ -131,7 +132,7 @@ class WireMiddleware:
                 session=await self._host.sessions.begun(ctx),
                 client=client,
                 caller=sender_of(ctx.request),
-                outer=request_in_force(),
+                outer=request_in_force() or await request_of_task(self._host),
             )
         except BoundError as error:
             raise MCPError(mcp_types.INTERNAL_ERROR, str(error)) from None
@@ -217,6 +218,7 @@ class WireMiddleware:
                 result = await call_next(ctx)
             ok = _is_ok(result)
             if isinstance(result, dict):
+                await keep_for_task(self._host, request, result)
                 result = await self._features.after_call(request, replace(call, ok=ok), result)
             return result
         except Refusal as refusal:

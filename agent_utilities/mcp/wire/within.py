@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from fastmcp import FastMCP
 from fastmcp.resources.template import match_uri_template
+from fastmcp.server.dependencies import get_access_token
+from pydantic import TypeAdapter
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
 from agent_utilities.mcp.fastmcp_internals import mounted_server
+from agent_utilities.mcp.feature import BoundError
 from agent_utilities.mcp.request import Entered, Request
+from agent_utilities.mcp.sessions import of_token
 from agent_utilities.mcp.surface.components import Component, name_of
 from agent_utilities.mcp.surface.surface import Surface, UnderVerdict, Verdict, is_looking_up
-from agent_utilities.selection.merge import Within
-from agent_utilities.selection.model import fold
+from agent_utilities.selection.merge import Effective, Within
+from agent_utilities.selection.model import NOTHING, fold
+from agent_utilities.visibility.bounds import Bounds
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
@@ -105,3 +112,46 @@ async def _leading(kind: ComponentKind, component: Component | None) -> list[tup
             steps.append((server := mounted_server(component), str(name)))
             component = None if server is None else await getattr(server, _GET[kind])(name)
     return steps
+
+
+# -- background tasks: their worker, maybe of another process, has no request in force ---------------------------------
+
+_DAY_MS = 86_400_000
+_TRIES, _TRY_S = 100, 0.05
+"""How often, and how far apart, a task looks for its bounds: it may run before it is known to have been started."""
+
+
+def _task_key(docket: Any, task_id: str) -> str:
+    return str(docket.key(f"agent-utilities:bounds:{task_id}"))
+
+
+async def keep_for_task(host: AgentServer, request: Request, result: Mapping[str, Any]) -> None:
+    """Keep what bounds a request with the background task that it has started, if any, where the task looks."""
+    if (docket := host.docket) is not None and isinstance(task_id := result.get("taskId"), str):
+        bounds = TypeAdapter(Effective).dump_json(request.verdict.effective.bounds_only)
+        async with docket.redis() as redis:
+            await redis.set(_task_key(docket, task_id), bounds, px=(result.get("ttlMs") or 0) + _DAY_MS)
+
+
+async def request_of_task(host: AgentServer) -> Request | None:
+    """Return the request that has started the background task that enters a server; None where no task does.
+
+    Raises:
+        BoundError: what bounds it is not known.
+    """
+    tasks = sys.modules.get("fastmcp_tasks.context")
+    if tasks is None or (task := tasks.get_task_context()) is None:
+        return None
+    from docket.dependencies import current_docket
+
+    docket, token = current_docket.get(), get_access_token()
+    for _ in range(_TRIES):
+        async with docket.redis() as redis:
+            kept = await redis.get(_task_key(docket, task.task_id))
+        if kept is not None:
+            bounds = TypeAdapter(Effective).validate_json(kept)
+            verdict = Verdict(host.surface, bounds, Bounds(bounds))
+            caller = None if token is None else of_token(token)
+            return Request(NOTHING, verdict, caller=caller, entered=(Entered(host, verdict, bounds),))
+        await anyio.sleep(_TRY_S)
+    raise BoundError("the bounds of this background task's caller are not known, so nothing is permitted")
