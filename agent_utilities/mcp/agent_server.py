@@ -45,7 +45,7 @@ from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.feature_list import FeatureList, Later
 from agent_utilities.mcp.lifespan import Job, with_background
 from agent_utilities.mcp.operator_bounds import OperatorBounds
-from agent_utilities.mcp.request import Entered, Request, request_in_force
+from agent_utilities.mcp.request import Entered, Request, bounds_of, request_in_force
 from agent_utilities.mcp.sessions import Caller, Client, Session, Sessions
 from agent_utilities.mcp.stopping import Stopping
 from agent_utilities.mcp.surface.components import LISTING, with_hints
@@ -55,7 +55,6 @@ from agent_utilities.mcp.tool_origin import KnownTools, ToolOrigin, origin_of
 from agent_utilities.mcp.wire.middleware import WireMiddleware
 from agent_utilities.mcp.wire.parameter_headers import header_schema
 from agent_utilities.mcp.wire.request import Callers
-from agent_utilities.mcp.wire.within import bounds_of
 from agent_utilities.selection.model import Selection
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from agent_utilities.mcp.fastmcp_internals import (
 )
 from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.surface.components import LISTING, Component, entry_of, name_of
-from agent_utilities.mcp.surface.surface import LookingUp, Verdict
+from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.selection.model import nearest
 from agent_utilities.visibility.decision import Decision
 
@@ -58,7 +58,7 @@ async def listing(
 ) -> Sequence[_C]:
     """List under the verdict in force, and take its catalog for what the caller is listed."""
     surface, through_middleware = server.surface, run_middleware and may_be_answered(server, kind)
-    with LookingUp(surface.in_force()) as verdict:
+    with surface.under_verdict(looks_up=True) as verdict:
         verdict.decisions.pop((surface, kind), None)  # one of another listing of the request
         listed = await list_them(run_middleware=through_middleware)
         if through_middleware:

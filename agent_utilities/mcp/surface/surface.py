@@ -77,48 +77,33 @@ class Verdict:
         return self.preferences if self.shapes_lists and kind == "tool" else NO_PREFERENCES
 
 
-_verdict: ContextVar[Verdict | None] = ContextVar("agent_utilities_verdict", default=None)
-_looking_up: ContextVar[Verdict | None] = ContextVar("agent_utilities_looking_up", default=None)
+_in_force: ContextVar[tuple[Verdict | None, bool]] = ContextVar("agent_utilities_verdict", default=(None, False))
 
 
 def verdict_in_force() -> Verdict | None:
     """Return the verdict of the request that is being served, or None without one."""
-    return _verdict.get()
+    return _in_force.get()[0]
+
+
+def is_looking_up() -> bool:
+    """Whether no more is done than to look up what there is, to be judged afterwards: no component runs."""
+    return _in_force.get()[1]
 
 
 class UnderVerdict:
     """A block in which a verdict is in force; a class, since every listing enters several."""
 
-    __slots__ = ("_token", "_verdict")
+    __slots__ = ("_looks_up", "_token", "_verdict")
 
-    def __init__(self, verdict: Verdict) -> None:
-        self._verdict = verdict
+    def __init__(self, verdict: Verdict, *, looks_up: bool = False) -> None:
+        self._verdict, self._looks_up = verdict, looks_up
 
     def __enter__(self) -> Verdict:
-        self._token = _verdict.set(self._verdict)
+        self._token = _in_force.set((self._verdict, self._looks_up))
         return self._verdict
 
     def __exit__(self, *_: object) -> None:
-        _verdict.reset(self._token)
-
-
-class LookingUp(UnderVerdict):
-    """A block that lists or looks up what there is, to be judged afterwards: no component runs in it."""
-
-    __slots__ = ("_looked_up",)
-
-    def __enter__(self) -> Verdict:
-        self._looked_up = _looking_up.set(self._verdict)
-        return super().__enter__()
-
-    def __exit__(self, *_: object) -> None:
-        super().__exit__()
-        _looking_up.reset(self._looked_up)
-
-
-def is_looking_up() -> bool:
-    """Whether what the request in force may use is only being looked up, as a proxy does in the server behind it."""
-    return _looking_up.get() is not None and _looking_up.get() is _verdict.get()
+        _in_force.reset(self._token)
 
 
 MergedKey = tuple[Selection, Narrowings]
@@ -271,9 +256,9 @@ class Surface:
         """Return a verdict that permits what operators of mounted servers deny too: only to tell what there is."""
         return Verdict(_EVERYWHERE, Effective(), Bounds(Effective()))
 
-    def under_verdict(self, verdict: Verdict | None = None) -> UnderVerdict:
+    def under_verdict(self, verdict: Verdict | None = None, *, looks_up: bool = False) -> UnderVerdict:
         """Hold a verdict for a `with` block: the one given, else the one in force, else the operator's alone."""
-        return UnderVerdict(verdict or self.in_force())
+        return UnderVerdict(verdict or self.in_force(), looks_up=looks_up)
 
     def in_force(self) -> Verdict:
         """Return the verdict of the request that is being served; without one the operator's alone."""

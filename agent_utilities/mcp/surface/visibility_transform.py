@@ -27,7 +27,7 @@ from fastmcp.utilities.versions import VersionSpec, parse_version_key
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.mcp.fastmcp_internals import is_over_stdio
 from agent_utilities.mcp.surface.components import Component
-from agent_utilities.mcp.surface.surface import MANY, LookingUp, Surface
+from agent_utilities.mcp.surface.surface import MANY, Surface
 
 _C = TypeVar("_C", bound=Component)
 _Next = Callable[..., Awaitable[_C | None]]
@@ -125,7 +125,7 @@ class DynamicVisibilityTransform(Transform):
         self, kind: ComponentKind, name: str, call_next: _Next[_C], version: VersionSpec | None
     ) -> _C | None:
         """Resolve a component, then judge it: the highest permitted version answers, as in the listing."""
-        with LookingUp(self._surface.in_force()) as verdict:
+        with self._surface.under_verdict(looks_up=True) as verdict:
             if not self._surface.own(verdict).bounds.rules:
                 return await call_next(name, version=version)
             if kind in _BY_NAME and await self._surface.is_known_denied(kind, name, verdict):

@@ -31,14 +31,15 @@ from agent_utilities.mcp.request import (
     RequestBegan,
     ToolCalled,
     ToolsListed,
+    keep_for_task,
     request_in_force,
+    request_of_task,
     sender_of,
     serving,
 )
 from agent_utilities.mcp.sessions import Client, shorten
 from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.mcp.wire.parameter_headers import refuse_headers
-from agent_utilities.mcp.wire.within import keep_for_task, request_of_task
 from agent_utilities.runtime.waiting import finish_in_turns
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import Effective
