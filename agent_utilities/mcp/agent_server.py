@@ -226,8 +226,8 @@ class AgentServer(FastMCP[Any]):
         before = () if outer is None else outer.entered
         entered = (*before, Entered(self, verdict.bounds_alone, alone.effective))
         request = replace(request, verdict=verdict, entered=entered)
-        # Nothing is deferred where that does not matter, or from code that asks in the middle of a request.
-        if not request.is_about_tools or (outer is not None and not selection.asked):
+        # Nothing is deferred where that does not matter, or from code that lists in the middle of a request.
+        if not request.is_about_tools or (lists and outer is not None and not selection.asked):
             return request.preferring(verdict.preferences.undeferred)
         return await self.features.prefer(request)
 

@@ -285,6 +285,16 @@ class TestWhatIsMadeWithin:
         async with app.router.lifespan_context(app), client:
             assert sorted(json.loads((await client.call_tool("do")).data)) == sorted([*TOOLS, "do"])
 
+    async def test_searches_what_its_caller_may_use_alone(self) -> None:
+        async def search(client: Client[Any]) -> Any:
+            found = (await client.call_tool("tool_search", {"query": "log"})).structured_content
+            return [json.dumps(found), await outcome(client.call_tool("call_tool", {"name": "delete_log"}))]
+
+        found, denied = await done(with_do(log_server(environ={"MCP_TOOL_SEARCH": "on"}), search))
+        assert "tail_log" in found
+        assert "delete_log" not in found
+        assert denied == "! Unknown tool: 'delete_log'"
+
     async def test_is_narrowed_further_by_what_it_asks_for_itself_and_never_widened(self) -> None:
         async def both(client: Client[Any]) -> list[str]:
             asking = {META_KEY: {"tools": "tail_log,delete_log"}}
