@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote, unquote_to_bytes, urlencode
 
@@ -66,6 +66,11 @@ class Callers:
 
     def __init__(self, host: AgentServer) -> None:
         self._host = host
+
+    @cached_property
+    def read_before(self) -> BoundedCache[_Given, Selection]:
+        """What was read in requests of late, by all routes and applications of the server."""
+        return BoundedCache(self._host.surface.cache_bytes("requests"), _weigh, heaviest=LONGEST_KEPT)
 
     def selection_of(self, request: object, meta: Selection = NOTHING) -> Selection:
         """Return what a caller selects, and what the operator permits them: all that a request is judged by.
@@ -164,8 +169,6 @@ class SelectionMiddleware:
         scoped = (sse_path, mcp_path, "/tools", "/context")  # a selection may follow in the path: `/mcp/x/git`
         self._own_path = {path.rstrip("/"): path for path in (fastmcp.settings.message_path, *scoped)}
         self._scoped = sorted({path.rstrip("/") for path in scoped}, key=len, reverse=True)
-        n_bytes = host.surface.cache_bytes("requests")
-        self._read_before: BoundedCache[_Given, Selection] = BoundedCache(n_bytes, _weigh, heaviest=LONGEST_KEPT)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -208,12 +211,12 @@ class SelectionMiddleware:
         Raises:
             SelectionError: the selection is malformed, or names what is not there, such as a profile.
         """
-        given = _given(scope, path)
-        selection = self._read_before.get(given)
+        given, read_before = _given(scope, path), self._host.callers.read_before
+        selection = read_before.get(given)
         if selection is None:
             selection = _read(given)
             self._host.surface.operator.check(selection)
-            self._read_before.keep(given, selection)
+            read_before.keep(given, selection)
         return selection
 
     def _found(self, scope: Scope) -> tuple[str | None, list[str]]:
