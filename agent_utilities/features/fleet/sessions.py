@@ -33,6 +33,8 @@ _ENDED_S, _LAST = 600, 10**12
 """Seconds for which an ended session's entry says so, and its version, which no replica's change of it comes after."""
 _MOST_ENDED, _MOST_LOOKED = 10_000, 1_000
 """How many are remembered where they ended, should Redis lose that; how many are looked at together for that."""
+_LOOK_S = 5.0
+"""Seconds that Redis has for that, which no request waits for."""
 _LOST, _LOST_S = "redis had nothing until a moment ago, and sessions are being written back", 10
 """What is told then, and for how many seconds: replicas notice within two, and write back what they hold."""
 _N_TRIES, _N_OPENING = 8, 1_000
@@ -142,7 +144,6 @@ class SharedSessions(Share):
             self._lost()
         for protocol_id in [each for each, is_told in self._ended.items() if is_lost or not is_told]:
             await self._tell_ended(protocol_id)
-        await self._end_those_over()
         for session, (raw, version, written_s) in list(self._known.items()):
             # What a stranger wrote has no record.
             if session.is_over or "record" not in raw or not (is_lost or written_s == _NEVER):
@@ -151,6 +152,7 @@ class SharedSessions(Share):
             await self.put(session, _read(raw["record"]))
             if self._state.cause:
                 raise StateError(self._state.cause)
+        await self._end_those_over()
 
     async def record_of(self, protocol_id: str, *, is_known: bool) -> SessionRecord | None:
         self._loaded.pop(name := self.name_of(protocol_id), None)
@@ -188,7 +190,7 @@ class SharedSessions(Share):
         async with self._state.redis.pipeline(transaction=False) as at_once:
             for each in some:
                 at_once.hget(self._state.name(KIND, self.name_of(each)), "version")
-            versions = await self._state.ask(at_once.execute()) if some else []
+            versions = await self._state.ask(at_once.execute(), within_s=_LOOK_S) if some else []
         for each in [each for each, version in zip(some, versions, strict=True) if version == b"%d" % (_LAST + 1)]:
             if await self.record_of(each, is_known=True) is ENDED and each in self.here:
                 await self.here[each].terminate()
