@@ -144,7 +144,8 @@ class SharedSessions(Share):
             self._lost()
         for protocol_id in [each for each, is_told in self._ended.items() if is_lost or not is_told]:
             await self._tell_ended(protocol_id)
-        for session, (raw, version, written_s) in list(self._known.items()):
+        for session in list(self._known):
+            raw, version, written_s = self._known[session]
             # What a stranger wrote has no record.
             if session.is_over or "record" not in raw or not (is_lost or written_s == _NEVER):
                 continue
