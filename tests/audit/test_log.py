@@ -11,6 +11,7 @@ import re
 import stat
 import subprocess
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_utilities.audit.chain import Head, write_line
 from agent_utilities.audit.files import RecordFile, all_files, full_files
 from agent_utilities.audit.log import AuditLog, RecordError
 from tests.audit.records import audit_log, fill, of_file, running, said, write
@@ -160,6 +162,12 @@ class TestFullAndOldFiles:
         await write(path, 1)
         await write(path, 1, max_age_s=-1)
         assert len(full_files(path)) >= 1
+
+    async def test_one_whose_first_line_is_old_is_put_aside_at_a_start(self, path: Path) -> None:
+        path.parent.mkdir()
+        path.write_bytes(write_line(Head.of_new_chain(), time.time() - 120, CALL)[0])
+        await write(path, 1, max_age_s=60)
+        assert said(full_files(path)[0]) == ["call"]
 
     async def test_one_that_is_not_old_is_written_on_after_a_start(self, path: Path) -> None:
         await write(path, 1)
