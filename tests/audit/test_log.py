@@ -164,8 +164,8 @@ class TestFullAndOldFiles:
         assert len(full_files(path)) >= 1
 
     async def test_one_whose_first_line_is_old_is_put_aside_at_a_start(self, path: Path) -> None:
-        path.parent.mkdir()
-        path.write_bytes(write_line(Head.of_new_chain(), time.time() - 120, CALL)[0])
+        (file := RecordFile(path, 1 << 20, 1e9)).append(write_line(Head.of_new_chain(), time.time() - 120, CALL)[0])
+        file.close()
         await write(path, 1, max_age_s=60)
         assert said(full_files(path)[0]) == ["call"]
 
