@@ -31,7 +31,7 @@ from agent_utilities.capabilities.model import Capabilities, Capability
 from agent_utilities.capabilities.offering import Offer
 from agent_utilities.capabilities.servers import CapabilityServers
 from agent_utilities.capabilities.tap import read_capabilities, starter_tap
-from agent_utilities.mcp.fastmcp_internals import whole_lifespan
+from agent_utilities.compat.fastmcp_server import whole_lifespan
 from agent_utilities.mcp.sessions import Session
 from agent_utilities.ranking.embedding import Embedder
 from agent_utilities.ranking.minilm import MiniLM

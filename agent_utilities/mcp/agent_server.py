@@ -29,18 +29,13 @@ from pydantic import ValidationError as PydanticValidationError
 
 from agent_utilities.catalog.document import ToolServer
 from agent_utilities.catalog.model import Catalog, ComponentKind
+from agent_utilities.compat import fastmcp_server, left_out, sdk_server, unsupported
+from agent_utilities.compat.fastmcp_server import low_level_server, whole_lifespan
 from agent_utilities.mcp import answers
 from agent_utilities.mcp.answers import is_response_cache
 from agent_utilities.mcp.changes.changes import Changes
 from agent_utilities.mcp.command_line import NO_VERSION
 from agent_utilities.mcp.events import CatalogListed, Event
-from agent_utilities.mcp.fastmcp_internals import (
-    generation,
-    hold_private_lists,
-    is_started,
-    low_level_server,
-    whole_lifespan,
-)
 from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.feature_list import FeatureList, Later
 from agent_utilities.mcp.lifespan import Job, with_background
@@ -66,6 +61,7 @@ if TYPE_CHECKING:
     from agent_utilities.state.redis_state import RedisState
 
 _T = TypeVar("_T")
+_PARTS = (*fastmcp_server.PARTS, *sdk_server.PARTS)
 _Generations = list[tuple[Provider, Hashable | None]]
 """The providers of a server, each with the generation of what it lists to a caller."""
 
@@ -121,19 +117,28 @@ class AgentServer(FastMCP[Any]):
         self.author_injected_tools: Callable[[], list[Tool]] = list  # until FastMCP is there to tell
         self._visibility = DynamicVisibilityTransform(self.surface, lambda: self.author_injected_tools(), self.own_tool)
         lifespan = with_background(self._jobs, options.pop("lifespan", None))
+        self.replicated = fastmcp_server.Replicated(options)
         resolves_references = options.pop("dereference_schemas", True)
         super().__init__(name, instructions, lifespan=lifespan, dereference_schemas=False, **options)
         if resolves_references:
             self._author_middleware.append(answers.KnownReferences())
-        self.changes.watch.watch(self)
-        self.author_injected_tools = hold_private_lists(
-            self, self.kept_tools, lambda tool: self.surface.permits("tool", tool)
-        )
-        sdk = low_level_server(self)
-        if options.get("version") is None:
-            sdk.version = NO_VERSION  # FastMCP would give its own.
         self.stopping = Stopping(self.changes.listen.close)
         self.callers = Callers(self)
+        self.unsupported, self.left_out = unsupported(_PARTS), left_out(_PARTS)
+        if self.unsupported is None:
+            self._hold(has_version=options.get("version") is not None)
+
+    def _hold(self, *, has_version: bool) -> None:
+        """Stand on every wire, and before all that is listed, called and read (law L1)."""
+        self.changes.watch.watch(self)
+        self.author_injected_tools = fastmcp_server.hold_injected_tools(
+            self, lambda tool: self.surface.permits("tool", tool)
+        )
+        fastmcp_server.keep_lists(self, self.kept_tools)
+        sdk = low_level_server(self)
+        if not has_version:
+            sdk.version = NO_VERSION  # FastMCP would give its own.
+        sdk_server.keep_log_levels(sdk)
         wire = WireMiddleware(self)
         sdk.middleware += [self.stopping, wire]
         sdk.add_request_handler("tools/list", mcp_types.PaginatedRequestParams, wire.tools.new_ones)
@@ -175,7 +180,17 @@ class AgentServer(FastMCP[Any]):
 
         run(self, argv)
 
+    def check_libraries(self) -> None:
+        """Refuse to serve, and to say what would be served, where nothing can hold the bounds.
+
+        Raises:
+            UnsupportedError: the installed FastMCP or SDK lacks what they stand on.
+        """
+        if self.unsupported is not None:
+            raise self.unsupported
+
     def _jobs(self) -> list[Job]:
+        self.check_libraries()
         self.features.complete(self)
         return [self.changes.run, *(each.run for each in self.features.running())]
 
@@ -310,7 +325,7 @@ class AgentServer(FastMCP[Any]):
         A tuple, so that who reads it again and again may know it by its identity; transforms of an author, who may
         expect a list, are given one.
         """
-        generations = [(provider, generation(provider)) for provider in self.providers]
+        generations = [(provider, self.changes.watch.generation(provider)) for provider in self.providers]
         if self._kept is None or self._kept[0] != generations:
             tools = tuple(await list_them())
             self._kept = (generations, tools) if all(number is not None for _, number in generations) else None
@@ -395,7 +410,8 @@ class AgentServer(FastMCP[Any]):
 
     def health(self) -> dict[str, Any]:
         """Return whether every lifespan has been entered, under `status`, what features tell everybody, warnings."""
-        status = "stopping" if self.stopping.is_draining else "ready" if is_started(self) else "starting"
+        is_started = self.operator_bounds.said.is_set()
+        status = "stopping" if self.stopping.is_draining else "ready" if is_started else "starting"
         health = {"status": status, **self.features.health()}
         warnings = self.operator_bounds.warnings()
         return {**health, "warnings": warnings} if warnings else health

@@ -17,19 +17,15 @@ from fastmcp.resources.base import Resource
 from fastmcp.server.dependencies import get_access_token
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
+from fastmcp.server.providers import Provider
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import VersionSpec
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from agent_utilities.catalog.model import ComponentKind, entry
-from agent_utilities.mcp.fastmcp_internals import (
-    as_over_stdio,
-    is_task_of_issuer,
-    look_up_resource,
-    low_level_server,
-    tool_of_task,
-)
+from agent_utilities.compat.fastmcp_server import as_over_stdio, low_level_server
+from agent_utilities.compat.tasks import is_task_of_issuer, tool_of_task
 from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.surface.components import LISTING, Component, entry_of, name_of
 from agent_utilities.mcp.surface.surface import Verdict
@@ -45,7 +41,8 @@ _has_answered: ContextVar[Event | None] = ContextVar("agent_utilities_has_answer
 
 _A = TypeVar("_A")
 _C = TypeVar("_C", bound=Component)
-_PREFAB = "ui://prefab/tool/"
+_PREFAB = ("ui://prefab/tool/", "ui://prefab/renderer")
+"""Of 4.1, a page for each tool, and of 4.2, one for all that are configured alike; it still reads those of 4.1."""
 
 ListTools = Callable[..., Awaitable[Sequence[Tool]]]
 
@@ -171,10 +168,13 @@ async def _exists(server: AgentServer, kind: ComponentKind, name: str, version: 
 async def may_read(server: AgentServer, uri: str) -> bool:
     """Whether the present caller may read a resource, listed or a template's."""
     with server.surface.under_verdict():
-        resource, exists = await look_up_resource(server, uri)
-        if resource is None and not exists:
-            return await server.get_resource_template(uri) is not None
-        return resource is not None
+        if await server.get_resource(uri) is not None:
+            return True
+        if await server.get_resource_template(uri) is None:
+            return False
+    # A hidden resource is none of a template's; `get_resource` tells it from a missing one where nothing hides it.
+    with server.surface.under_verdict(server.surface.unbounded()), as_over_stdio():
+        return await Provider.get_resource(server, uri) is None
 
 
 async def may_use_task(server: AgentServer, task_id: str) -> bool:

@@ -22,8 +22,8 @@ from fastmcp.tools.base import Tool
 
 from agent_utilities.catalog.entry_tools import EVERY_NAME as ENTRY_NAMES
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry, entry
+from agent_utilities.compat.fastmcp_server import as_over_stdio, parts_of, whole_lifespan
 from agent_utilities.errors import SelectionError
-from agent_utilities.mcp.fastmcp_internals import as_over_stdio, parts_of, whole_lifespan
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import LISTING, as_models_read, bearing_of, entry_of
 from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Surface, Verdict
@@ -252,7 +252,7 @@ def is_fixed(provider: Provider) -> bool:
     if not all(isinstance(transform, _RENAMING) for transform in provider.transforms):
         return False
     parts = parts_of(provider)
-    return all(map(is_fixed, parts)) if parts else type(provider) is LocalProvider
+    return all(map(is_fixed, parts)) if parts else isinstance(provider, LocalProvider)
 
 
 def _refuse(ending: Sequence[UnfitName]) -> None:

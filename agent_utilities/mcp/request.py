@@ -19,8 +19,8 @@ from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
+from agent_utilities.compat.fastmcp_server import mounted_server
 from agent_utilities.mcp.events import Event
-from agent_utilities.mcp.fastmcp_internals import mounted_server
 from agent_utilities.mcp.sessions import Caller, Client, Session, caller_of, of_token
 from agent_utilities.mcp.surface.components import Component, name_of
 from agent_utilities.mcp.surface.surface import Surface, UnderVerdict, Verdict, is_looking_up

@@ -122,6 +122,7 @@ def launch(load: Callable[[], AgentServer], options: Options) -> None:
     """
     selection, settings = selection_of(options), settings_of(options)
     server = load()
+    server.check_libraries()
     server.surface.launch(selection, **settings)
     if not options.list_tools:
         _serve(server, options)

@@ -25,7 +25,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.requests import Request as HttpRequest
 from starlette.types import Scope
 
-from agent_utilities.mcp.fastmcp_internals import connection_of
+from agent_utilities.compat.sdk_server import connection_of
 from agent_utilities.mcp.surface.surface import Verdict
 
 logger = logging.getLogger("agent_utilities.wire")

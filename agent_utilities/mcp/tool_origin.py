@@ -12,7 +12,7 @@ from fastmcp.tools.base import Tool
 
 from agent_utilities.catalog.document import ToolServer
 from agent_utilities.catalog.model import Catalog
-from agent_utilities.mcp.fastmcp_internals import mounted_server
+from agent_utilities.compat.fastmcp_server import mounted_server
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer

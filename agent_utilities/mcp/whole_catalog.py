@@ -9,7 +9,7 @@ from fastmcp import FastMCP
 from fastmcp.tools.base import Tool
 
 from agent_utilities.catalog.model import Catalog
-from agent_utilities.mcp.fastmcp_internals import as_over_stdio
+from agent_utilities.compat.fastmcp_server import as_over_stdio
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fastmcp.tools.base import Tool
 
-from agent_utilities.mcp.fastmcp_internals import as_over_stdio
+from agent_utilities.compat.fastmcp_server import as_over_stdio
 from agent_utilities.mcp.surface.visibility_transform import admitted
 
 pytestmark = pytest.mark.anyio

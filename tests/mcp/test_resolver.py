@@ -19,8 +19,8 @@ from fastmcp.server.providers.filesystem import FileSystemProvider
 from fastmcp.tools.base import Tool
 
 from agent_utilities import AgentServer, create_mcp_server, selection_meta
+from agent_utilities.compat.fastmcp_server import is_over_stdio
 from agent_utilities.errors import SettingsError
-from agent_utilities.mcp.fastmcp_internals import is_over_stdio
 from agent_utilities.resolution.graph_keeper import GraphKeeper
 from agent_utilities.selection.model import UNRESOLVED
 from agent_utilities.selection.parse import read_meta

@@ -7,7 +7,7 @@ from fastmcp.tools.base import Tool
 
 from agent_utilities import create_mcp_server
 from agent_utilities.activation.deferral import AUTO
-from agent_utilities.mcp.fastmcp_internals import as_over_stdio
+from agent_utilities.compat.fastmcp_server import as_over_stdio
 from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.selection.model import NOTHING

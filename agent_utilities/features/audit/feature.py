@@ -17,10 +17,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agent_utilities.audit.files import RecordFile
 from agent_utilities.audit.lines import ENOUGH
 from agent_utilities.audit.log import AuditLog
+from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.errors import SettingsError
 from agent_utilities.features.access.refusals import noted
 from agent_utilities.mcp.events import Event, LoggedIn, PolicyChanged
-from agent_utilities.mcp.fastmcp_internals import low_level_server
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.record import REACHED, Record
 from agent_utilities.runtime.process_io import expanded

@@ -14,7 +14,6 @@ from agent_utilities.features.fleet.sessions import SharedSessions
 from agent_utilities.features.fleet.usage import SharedUsage
 from agent_utilities.features.usage.feature import Usage
 from agent_utilities.mcp.events import Event, TokensRevoked
-from agent_utilities.mcp.fastmcp_internals import share
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.lifespan import guarded
 from agent_utilities.mcp.request import Request
@@ -58,7 +57,7 @@ class Fleet(Feature):
             ) from None
         self.state = host.state
         host.sessions.share = self._sessions = SharedSessions(self.state, host)
-        share(host, self.state.derived("request state"), SharedValues(self.state, "values"))
+        host.replicated.share(host, self.state.derived("request state"), SharedValues(self.state, "values"))
         self._revocations = Revocations(self.state)
         topics: list[Topic] = [self._revocations]
         if self._upstreams is not None:

@@ -14,6 +14,7 @@ from mcp_types import ToolAnnotations
 from starlette.routing import BaseRoute
 
 from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.compat.fastmcp_server import import_state, is_over_stdio
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.features.logins.asking import OwnLogin
 from agent_utilities.features.logins.browser import start_in
@@ -23,7 +24,6 @@ from agent_utilities.features.upstreams.feature import Upstreams, UpstreamsRenew
 from agent_utilities.features.upstreams.provider import Union
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.events import Event
-from agent_utilities.mcp.fastmcp_internals import is_over_stdio, make_session_state
 from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.lifespan import guarded
 from agent_utilities.mcp.request import Request
@@ -165,7 +165,7 @@ class Logins(Feature):
         run = partial(
             held.run,
             environ=with_folder(operator.environ, operator.settings.gateway_folder),
-            before_import=partial(make_session_state, self.host),
+            before_import=import_state,
         )
         held.task = self._start(lambda: guarded(run()))
         held.task.add_done_callback(lambda _: self._held.get(person) is held and self._held.pop(person))

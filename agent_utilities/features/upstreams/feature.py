@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from agent_utilities.activation.deferral import AUTO
 from agent_utilities.catalog.model import KINDS, ComponentKind, entry
+from agent_utilities.compat import left_out, sdk_client
+from agent_utilities.compat.fastmcp_server import import_state
 from agent_utilities.features.upstreams.provider import UpstreamProvider, operators_tags
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import has
 from agent_utilities.mcp.events import Event, PolicyChanged, ToolsChanged
-from agent_utilities.mcp.fastmcp_internals import make_session_state
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Request
 from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
@@ -89,7 +90,7 @@ class Upstreams(Feature):
             store=self._store,
             logs=gateway_folder("logs", folder),
             on_change=lambda _: self.provider.renew(),
-            before_import=partial(make_session_state, host),
+            before_import=import_state,
         )
         self.provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
         self.provider.on_taken = partial(host.notify, UpstreamsRenewed())
@@ -304,7 +305,7 @@ class Upstreams(Feature):
         """Return which upstreams are not listed yet, and where their names were changed."""
         unseen = [each.config.name for each in self.upstreams if is_unseen(each)]
         lines = [f"not reached yet, and listed when they are: {', '.join(unseen)}"] if unseen else []
-        return [*lines, *self.provider.notices]
+        return [*lines, *left_out(sdk_client.PARTS), *self.provider.notices]
 
     async def instructions(self, request: Request) -> str | None:
         """Return what the upstreams say of themselves that the caller may use."""

@@ -10,13 +10,13 @@ from typing import Any, cast
 import mcp_types
 from fastmcp.server.context import Context
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
-from mcp.client._input_required import InputRequiredRoundsExceededError, run_input_required_driver
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
-from agent_utilities.mcp.fastmcp_internals import connection_of, takes_log_message
+from agent_utilities.compat.sdk_client import answer_rounds
+from agent_utilities.compat.sdk_server import connection_of, takes_log_message
 from agent_utilities.mcp.surface.catalogs import NOBODY, caller_key
 from agent_utilities.upstream.connections.calls import present_call
 
@@ -161,7 +161,7 @@ class ServerRelay:
 
     async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
         """Hand on a log message, where it is of a level that the caller takes."""
-        if takes_log_message(self._context, self._session, self._meta, params.level):
+        if takes_log_message(self._session, self._meta, params.level, self._context.fastmcp.client_log_level):
             notification = mcp_types.LoggingMessageNotification(params=params)
             async with self._telling:
                 await self._session.send_notification(notification, related_request_id=self._request_id)
@@ -228,8 +228,4 @@ async def answer_in_rounds(result: Any, relay: ServerRelay, again: Again) -> Any
         with call.asking():
             return await relay.ask(question)
 
-    try:
-        return await run_input_required_driver(result, dispatch=ask, retry=again, max_rounds=N_ROUNDS)
-    except InputRequiredRoundsExceededError:
-        told = f"the upstream asked for input more than {N_ROUNDS} times in one call"
-        raise MCPError(mcp_types.INTERNAL_ERROR, told) from None
+    return await answer_rounds(result, ask=ask, again=again, n_rounds=N_ROUNDS)

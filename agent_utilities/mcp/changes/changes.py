@@ -9,9 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING
 
-from fastmcp.prompts.base import Prompt
 from fastmcp.server.dependencies import get_access_token
-from fastmcp.tools.base import Tool
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import (
     ListenHandler,
@@ -138,7 +136,7 @@ class Changes:
         self.limit_s = NOTICE_S
         """How long one client may take to read a notice, and one caller's rights to be judged for it."""
         self.listen = ListenHandler(self, max_subscriptions=10_000)  # of which each caller has a share: see `Places`
-        self.watch = Watch(self.note_component, self.note)
+        self.watch = Watch(self.note)
         self._server, self._surface = server, server.surface
         self._clients: dict[object, _Client] = {}
         """By connection, or by stream."""
@@ -241,11 +239,6 @@ class Changes:
         """
         if self._loop is not None and not self._loop.is_closed() and not _is_comparing.get():
             self._loop.call_soon_threadsafe(self._note, frozenset(lists), not is_introspecting())
-
-    def note_component(self, component: object) -> None:
-        """Note that the list of a component that was added or removed changed."""
-        is_tool, is_prompt = isinstance(component, Tool), isinstance(component, Prompt)
-        self.note({"tools" if is_tool else "prompts" if is_prompt else "resources"})
 
     def _note(self, lists: frozenset[str], is_news: bool) -> None:
         self._surface.catalogs.forget()

@@ -23,9 +23,9 @@ from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agent_utilities.compat.fastmcp_server import whole_lifespan
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.events import Event, RequestRefused
-from agent_utilities.mcp.fastmcp_internals import whole_lifespan
 from agent_utilities.mcp.routes.host_guard import HostGuard, accepted_on, is_guarded
 from agent_utilities.mcp.wire.request import SelectionMiddleware
 

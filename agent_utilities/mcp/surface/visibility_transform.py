@@ -25,7 +25,7 @@ from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import VersionSpec, parse_version_key
 
 from agent_utilities.catalog.model import ComponentKind
-from agent_utilities.mcp.fastmcp_internals import is_over_stdio
+from agent_utilities.compat.fastmcp_server import is_over_stdio
 from agent_utilities.mcp.surface.components import Component
 from agent_utilities.mcp.surface.surface import MANY, Surface
 
@@ -125,6 +125,7 @@ class DynamicVisibilityTransform(Transform):
         self, kind: ComponentKind, name: str, call_next: _Next[_C], version: VersionSpec | None
     ) -> _C | None:
         """Resolve a component, then judge it: the highest permitted version answers, as in the listing."""
+        version = None if version == VersionSpec() else version  # so FastMCP asks for what has none
         with self._surface.under_verdict(looks_up=True) as verdict:
             if not self._surface.own(verdict).bounds.rules:
                 return await call_next(name, version=version)

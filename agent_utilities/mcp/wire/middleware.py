@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import mcp_types
 from cachetools import LRUCache
@@ -20,10 +20,11 @@ from agent_utilities.activation.deferral import Active
 from agent_utilities.catalog.entry_tools import CALL_TOOL
 from agent_utilities.catalog.entry_tools import EVERY_NAME as ENTRY_NAMES
 from agent_utilities.catalog.model import KINDS, ComponentKind
+from agent_utilities.compat.fastmcp_server import low_level_server
+from agent_utilities.compat.sdk_server import connection_of
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.answers import may_complete, may_use_task, set_cache
 from agent_utilities.mcp.events import RequestServed
-from agent_utilities.mcp.fastmcp_internals import connection_of, list_tools_result
 from agent_utilities.mcp.feature import BoundError, Refusal
 from agent_utilities.mcp.request import (
     Call,
@@ -342,13 +343,16 @@ class ToolLists:
 
     def __init__(self, server: AgentServer) -> None:
         self._server = server
+        entry = low_level_server(server).get_request_handler("tools/list")
+        assert entry is not None  # FastMCP's own
+        self._list = entry.handler
         self._kept: LRUCache[tuple[str, str], tuple[mcp_types.Tool, dict[str, Any]]] = LRUCache(_N_KEPT)
 
     async def new_ones(
         self, ctx: ServerRequestContext[Any, Any], params: mcp_types.PaginatedRequestParams | None
     ) -> mcp_types.ListToolsResult:
         """Return the tools of a page that are not kept: the SDK's handler, in place of FastMCP's."""
-        result = await list_tools_result(self._server, ctx, params)
+        result = cast(mcp_types.ListToolsResult, await self._list(ctx, params))
         request = request_in_force()
         # Where a client in this process is handed the result itself, what is in it can't be shared.
         if request is None or ctx.request is None or len(result.tools) > _N_KEPT:

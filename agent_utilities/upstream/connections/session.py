@@ -13,7 +13,6 @@ import mcp_types
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import ObjectSendStream, TaskStatus
 from mcp import ClientSession, MCPError
-from mcp.client._probe import negotiate_auto
 from mcp.shared.dispatcher import CallOptions, OnRequest
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
@@ -22,6 +21,7 @@ from mcp_types.methods import validate_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
+from agent_utilities.compat.sdk_client import learn_page, negotiate
 from agent_utilities.upstream.connections.calls import CallsUnderWay, present_call
 from agent_utilities.upstream.http.http_client import HttpTrouble
 from agent_utilities.upstream.limits import TooMuchError, check_parts
@@ -108,13 +108,13 @@ class UpstreamSession(ClientSession):
                     raise
         self._sending.probe_s = probe_s
         try:
-            await negotiate_auto(self)
+            await negotiate(self)
         except MCPError as error:
             # One that knows no handshake may have answered the probe after it was given up.
             self._sending.probe_s = None
             if has_ended(error):
                 raise
-            await negotiate_auto(self)
+            await negotiate(self)
         self._sending.probe_s = None
 
     async def list_page(self, method: str, field: str, cursor: str | None) -> Mapping[str, Any]:
@@ -272,14 +272,7 @@ for _name in ("client", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispat
 
 
 async def learn_tools(session: ClientSession, tools: Sequence[mcp_types.Tool]) -> None:
-    """Have a session know tools that it did not list itself, so that it sends the headers that their schemas ask for.
-
-    Why: over streamable HTTP, 2026-07-28 has a call bear headers of its arguments (`x-mcp-header`). A session learns
-    which from its own `list_tools()`, which judges a whole page at once on the event loop; and a connection that was
-    made for a call has listed nothing yet.
-    Ends when: `ClientSession` takes known tools, or its lists take items one by one.
-    """
+    """Have a session know tools that it did not list itself, in turns with the event loop (law L7)."""
     for start in range(0, len(tools), _N_A_TURN):
-        page = mcp_types.ListToolsResult(tools=list(tools[start : start + _N_A_TURN]))
-        session._absorb_tool_listing(page, complete=False)  # noqa: SLF001 (there is no public way)
+        learn_page(session, tools[start : start + _N_A_TURN])
         await asyncio.sleep(0)

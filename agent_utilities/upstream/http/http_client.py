@@ -12,9 +12,9 @@ from typing import Any
 import httpx2
 import mcp_types
 from mcp import MCPError
-from mcp.shared._httpx_utils import next_request_within_origin
 from pydantic import TypeAdapter, ValidationError
 
+from agent_utilities.compat.sdk_client import is_followed
 from agent_utilities.upstream.errors import Cause
 from agent_utilities.upstream.limits import TURN_BYTES, IncomingMessage, Limits, TooMuchError, Turns, Unfinished
 
@@ -184,7 +184,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             if kind == "application/json" and b'"jsonrpc"' in body and not trouble.is_lost and status not in _FINAL:
                 return response
             return _answer(request, trouble, status)
-        if (follow := response.next_request) is not None and next_request_within_origin(response) is None:
+        if (follow := response.next_request) is not None and not is_followed(response):
             where = f"{follow.url.scheme}://{follow.url.host}"
             text = f"redirects to {where}, which is not followed; use that address in its config if it is meant"
             return _answer(request, HttpTrouble("unreachable", text))

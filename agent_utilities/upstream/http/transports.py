@@ -13,9 +13,9 @@ import mcp_types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp import MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import sse_within_origin
 from mcp.shared.message import ClientMessageMetadata, SessionMessage
 
+from agent_utilities.compat.sdk_client import events_of
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.http.http_client import HttpTrouble, UpstreamHttpClient, trouble_of_status
 from agent_utilities.upstream.limits import TooMuchError, Unfinished
@@ -63,7 +63,7 @@ class SseUpstream(HttpUpstream):
         """Give what is read and what is written as messages, once it is known where they go."""
         async with (
             self._new_client() as client,
-            sse_within_origin(client, self._url, max_event_size=None) as events,
+            events_of(client, self._url) as events,
         ):
             if not events.response.is_success:
                 raise _error(trouble_of_status(events.response.status_code, False, b""))

@@ -1,0 +1,204 @@
+"""What is private of FastMCP, and used."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from fastmcp import FastMCP
+from fastmcp.server.context import reset_transport, set_transport
+from fastmcp.server.providers import Provider
+from fastmcp.server.providers.aggregate import AggregateProvider
+from fastmcp.server.providers.fastmcp_provider import (
+    FastMCPProvider,
+    FastMCPProviderPrompt,
+    FastMCPProviderResource,
+    FastMCPProviderResourceTemplate,
+    FastMCPProviderTool,
+)
+from fastmcp.tools.base import Tool
+from fastmcp.utilities.components import FastMCPComponent
+from mcp.server.lowlevel import Server
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+
+from agent_utilities.compat import Part
+
+if TYPE_CHECKING:
+    from key_value.aio.protocols import AsyncKeyValue
+
+_INJECTED = (
+    "tools that `ToolInjectionMiddleware` adds are listed and called beside the transforms, so past every bound",
+    "FastMCP passes injected tools through a server's transforms",
+)
+_WRAPPED = (
+    "it hides the provider that a transform or a namespace is put around, whose changes are watched",
+    "a wrapped provider tells what it wraps",
+    "changes of what a namespaced or mounted server has are not told to clients",
+)
+_MOUNTS = (
+    "what denies a component of a mounted server denies it in that server too, where a tool of another one calls it there",
+    "a listed component tells its server",
+)
+PARTS = (
+    Part(
+        "fastmcp.server.server:FastMCP._mcp_server",
+        "SDK middleware, handlers, cache hints, the schema look-up and the lifespan as a whole are the SDK server's",
+        "FastMCP offers them, or its SDK server, by a public name",
+    ),
+    Part("fastmcp.server.server:FastMCP._injected_tools", *_INJECTED),
+    Part("fastmcp.server.server:FastMCP._get_injected_tool", *_INJECTED),
+    Part(
+        "fastmcp.server.server:FastMCP._list_tools",
+        "every provider is listed for each request, though few tools are shown of many",
+        "FastMCP keeps what providers list",
+        "providers are listed anew for each request",
+    ),
+    Part("fastmcp.server.providers.wrapped_provider:_WrappedProvider._inner", *_WRAPPED),
+    Part("fastmcp.server.providers.fastmcp_provider:FastMCPProviderTool._server", *_MOUNTS),
+    Part("fastmcp.server.providers.fastmcp_provider:FastMCPProviderPrompt._server", *_MOUNTS),
+    Part("fastmcp.server.providers.fastmcp_provider:FastMCPProviderResource._server", *_MOUNTS),
+    Part("fastmcp.server.providers.fastmcp_provider:FastMCPProviderResourceTemplate._server", *_MOUNTS),
+)
+
+
+def low_level_server(server: FastMCP[Any]) -> Server[Any]:
+    """Return the SDK's server."""
+    return server._mcp_server
+
+
+def whole_lifespan(server: FastMCP[Any]) -> AbstractAsyncContextManager[Any]:
+    """Return a block within which every lifespan has been entered; it may be nested.
+
+    What the operator's bounds come to is said, and may end the launch, when all tools are there and before any is
+    served; an error that is raised in a web server's own lifespan only reaches its log.
+    """
+    sdk = low_level_server(server)
+    return sdk.lifespan(sdk)
+
+
+def hold_injected_tools(server: Any, permits: Callable[[Tool], bool]) -> Callable[[], list[Tool]]:
+    """Have FastMCP list no injected tool by itself, and find those alone that the request may call.
+
+    Returns:
+        What returns the injected tools; the visibility transform puts them into the listing.
+    """
+    injected: Callable[[], list[Tool]] = server._injected_tools
+    get = server._get_injected_tool
+
+    def get_injected(name: str) -> Tool | None:
+        tool: Tool | None = get(name)
+        return tool if tool is None or permits(tool) else None
+
+    server._injected_tools = list
+    server._get_injected_tool = get_injected
+    return injected
+
+
+_ListTools = Callable[[], Awaitable[Sequence[Tool]]]
+
+
+def keep_lists(server: Any, kept: Callable[[_ListTools], Awaitable[Sequence[Tool]]]) -> None:
+    """Have a server list by `kept`, which is given what lists the providers' tools before any transform."""
+    listed = getattr(server, "_list_tools", None)
+    if listed is None:
+        return
+
+    async def list_tools() -> Sequence[Tool]:
+        return await kept(listed)
+
+    server._list_tools = list_tools
+
+
+class _State:
+    """A store of sessions' state: in memory, until replicas share one.
+
+    What stores are made of is imported when it is first needed: some 400 modules.
+    """
+
+    shared: AsyncKeyValue | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self.shared is None:
+            from key_value.aio.stores.memory import MemoryStore
+
+            self.shared = MemoryStore()
+        return getattr(self.shared, name)
+
+
+class Replicated:
+    """What replicas share by FastMCP's own means, which it takes when it is made: before settings are read.
+
+    Args:
+        options: of the server; what an author gave of both stays.
+    """
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._seals = options.get("request_state_security") is None
+        self._state = _State() if options.get("session_state_store") is None else None
+        if self._state is not None:
+            options["session_state_store"] = self._state
+
+    def share(self, server: FastMCP[Any], key: bytes, values: AsyncKeyValue) -> None:
+        """Have replicas take one another's `requestState`, and keep what authors set for sessions together.
+
+        Args:
+            key: what `requestState` is sealed with, 32 bytes.
+        """
+        if self._state is not None:
+            self._state.shared = values
+        if self._seals:
+            boundary: Any = RequestStateBoundary(RequestStateSecurity(keys=[key]), default_audience=server.name)
+            chain = low_level_server(server).middleware
+            chain[:] = [boundary if isinstance(each, RequestStateBoundary) else each for each in chain]
+
+
+def import_state() -> None:
+    """Import what FastMCP imports in the first request that lists anything, to keep its sessions' state.
+
+    A thread that imports what reaches upstreams needs the same modules, and two threads that import one package can
+    deadlock: Python ends that with an error in either.
+    """
+    import key_value.aio.adapters.pydantic
+    import key_value.aio.stores.memory  # noqa: F401
+
+
+def is_over_stdio() -> bool:
+    """Whether what runs now is served over stdio: FastMCP passes over components' own `auth` checks there.
+
+    The token of a change knows what was before; `Context.transport` tells it within a request alone.
+    """
+    token = set_transport("stdio")
+    reset_transport(token)
+    return bool(token.old_value == "stdio")
+
+
+@contextmanager
+def as_over_stdio() -> Iterator[None]:
+    """List within as the one who launched the server, over stdio, would: past every component's own `auth` check."""
+    token = set_transport("stdio")
+    try:
+        yield
+    finally:
+        reset_transport(token)
+
+
+def parts_of(provider: Provider) -> Sequence[Provider]:
+    """Return the providers that one lists through: what a transform is wrapped around, a mounted server, or its own."""
+    match provider:
+        case FastMCPProvider():
+            return [provider.server]
+        case AggregateProvider():
+            return provider.providers
+        case _:
+            inner = getattr(provider, "_inner", None)
+            return [inner] if isinstance(inner, Provider) else []
+
+
+_MOUNTED = (FastMCPProviderTool, FastMCPProviderPrompt, FastMCPProviderResource, FastMCPProviderResourceTemplate)
+
+
+def mounted_server(component: FastMCPComponent) -> FastMCP[Any] | None:
+    """Return the mounted server that a component comes from; None for a server's own."""
+    server = component._server if isinstance(component, _MOUNTED) else None
+    return server if isinstance(server, FastMCP) else None

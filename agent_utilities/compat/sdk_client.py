@@ -1,0 +1,109 @@
+"""What is private of the SDK's client, and used for upstreams."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import mcp_types
+from mcp import ClientSession, MCPError
+
+from agent_utilities.compat import Part
+
+PARTS = (
+    Part(
+        "mcp.client._probe:negotiate_auto",
+        "an upstream may speak either era, and a session of the SDK's own is no `Client`, which asks by this",
+        "`ClientSession` has a method for it",
+        "upstreams are greeted as before 2026-07-28",
+    ),
+    Part(
+        "mcp.client._input_required:run_input_required_driver",
+        "upstreams ask in the middle of a call, which `Client` answers by this",
+        "`ClientSession` has a method for it",
+        "upstreams that ask in the middle of a call are answered with an error",
+    ),
+    Part(
+        "mcp.client.session:ClientSession._absorb_tool_listing",
+        "a call bears headers of its arguments (`x-mcp-header`), which a session learns from its own `list_tools()`"
+        " alone: that judges a page at once on the event loop, and a connection made for a call has listed nothing",
+        "`ClientSession` takes known tools, or its lists take items one by one",
+        "calls of upstreams bear no headers of their arguments",
+    ),
+    Part(
+        "mcp.shared._httpx_utils:next_request_within_origin",
+        "what is told of a redirect must be what the SDK's transport makes of it",
+        "it is public, or a transport tells what it does not follow",
+        "no redirect of an upstream is followed",
+    ),
+    Part(
+        "mcp.shared._httpx_utils:sse_within_origin",
+        "messages of the legacy transport are read by a reader of our own, that bounds them",
+        "it is public",
+        "no redirect of an upstream's `/sse` is followed",
+    ),
+)
+
+
+async def negotiate(session: ClientSession) -> None:
+    """Have a session agree with its server on a version, of either era.
+
+    Raises:
+        MCPError: they have none in common.
+    """
+    try:
+        from mcp.client._probe import negotiate_auto
+    except ImportError:
+        await session.initialize()
+    else:
+        await negotiate_auto(session)
+
+
+async def answer_rounds(
+    first: Any, *, ask: Callable[[str, Any], Awaitable[Any]], again: Callable[..., Awaitable[Any]], n_rounds: int
+) -> Any:
+    """Return the result of a call, once all is answered that it asks for.
+
+    Raises:
+        MCPError: it asked too often.
+    """
+    try:
+        from mcp.client._input_required import InputRequiredRoundsExceededError, run_input_required_driver
+    except ImportError:
+        raise MCPError(mcp_types.INTERNAL_ERROR, "the upstream asks, and the installed mcp can't answer") from None
+    try:
+        return await run_input_required_driver(first, dispatch=ask, retry=again, max_rounds=n_rounds)
+    except InputRequiredRoundsExceededError:
+        told = f"the upstream asked for input more than {n_rounds} times in one call"
+        raise MCPError(mcp_types.INTERNAL_ERROR, told) from None
+
+
+def learn_page(session: ClientSession, tools: Sequence[mcp_types.Tool]) -> None:
+    """Have a session know tools that it did not list itself, so that it sends the headers that schemas ask for."""
+    absorb = getattr(session, "_absorb_tool_listing", None)
+    if absorb is not None:
+        absorb(mcp_types.ListToolsResult(tools=list(tools)), complete=False)
+
+
+def is_followed(response: httpx2.Response) -> bool:
+    """Whether the SDK's transport follows a redirect: within the origin alone."""
+    try:
+        from mcp.shared._httpx_utils import next_request_within_origin
+    except ImportError:
+        return False
+    return next_request_within_origin(response) is not None
+
+
+@asynccontextmanager
+async def events_of(client: httpx2.AsyncClient, url: str) -> AsyncIterator[httpx2.EventSource]:
+    """Give the events of a stream, however long each is; redirects are followed within the origin alone."""
+    try:
+        from mcp.shared._httpx_utils import sse_within_origin
+    except ImportError:
+        async with client.sse(url, follow_redirects=False, max_event_size=None) as events:
+            yield events
+    else:
+        async with sse_within_origin(client, url, max_event_size=None) as events:
+            yield events
