@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,7 +45,7 @@ from agent_utilities.upstream.processes.stderr_log import log_file, logged, read
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 
 if TYPE_CHECKING:  # what a bad option need not wait for
-    from fastmcp.server.providers.skills import SkillsDirectoryProvider
+    from fastmcp.server.providers import Provider
 
     from agent_utilities.capabilities.offering import Offer
     from agent_utilities.mcp.agent_server import AgentServer
@@ -88,22 +90,28 @@ def _gateway(options: GatewayOptions, started_s: float) -> AgentServer:
     return gateway
 
 
-def skills_provider(folders: Sequence[Path]) -> SkillsDirectoryProvider:
+def skills_provider(folders: Sequence[Path]) -> Provider:
     """Return a provider of the skills in folders: each folder in one of them that has a `SKILL.md`.
 
-    The folders are gone through here, once: to do so at every request would hold up the event loop. What a skill says
-    is read when it is read, so that it may be edited while it is served. Of one name the earlier folder's is served.
+    A skill may be edited while it is served. Of one name the earlier folder's is served.
 
     Raises:
-        SettingsError: one of them is no folder.
+        SettingsError: one of them is no folder, or FastMCP 4.2 takes a skill in it for none.
     """
     for folder in folders:
         if not folder.is_dir():
             hint = "give a folder whose folders have a SKILL.md each, such as ~/.claude/skills"
             raise SettingsError("no folder of skills", str(folder), "--skills", hint)
-    from fastmcp.server.providers.skills import SkillsDirectoryProvider
+    if find_spec("fastmcp.skills.provider") is None:  # before FastMCP 4.2
+        from fastmcp.server.providers.skills import SkillsDirectoryProvider
 
-    return SkillsDirectoryProvider([*folders])
+        return SkillsDirectoryProvider([*folders])
+    try:
+        provider: Provider = import_module("fastmcp.skills.provider").SkillsDirectoryProvider([*folders], reload=True)
+        return provider
+    except ValueError as error:
+        where = ", ".join(map(str, folders))
+        raise SettingsError("skills that are none", where, "--skills", " ".join(str(error).split())) from None
 
 
 def offer_of(options: GatewayOptions) -> Offer | None:

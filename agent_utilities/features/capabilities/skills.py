@@ -6,6 +6,7 @@ Only skills of the operator's own server count; they name capabilities in the fr
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,11 @@ _ENTRY = re.compile(r"""^(?:capabilities|"capabilities"|'capabilities')[ \t]*:(.
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _SEPARATORS = re.compile(r"""[\s,\[\]"']+""")
 _NAME = re.compile(r"\w[\w.+-]{0,99}")
+_SKILLS = {
+    "fastmcp.skills.provider": ("SkillFileResource",),  # of 4.2
+    "fastmcp.server.providers.skills.skill_provider": ("SkillResource", "SkillFileResource", "SkillFileTemplate"),
+}
+"""Files of skills, where a provider of them was imported."""
 
 
 def capabilities_of(text: str) -> tuple[str, ...]:
@@ -77,7 +83,7 @@ def is_own(component: FastMCPComponent | None) -> bool:
     from fastmcp.prompts.function_prompt import FunctionPrompt
     from fastmcp.resources.function_resource import FunctionResource
     from fastmcp.resources.types import FileResource, TextResource
-    from fastmcp.server.providers.skills.skill_provider import SkillFileResource, SkillFileTemplate, SkillResource
 
-    skills = (SkillResource, SkillFileResource, SkillFileTemplate)
-    return isinstance(component, (*skills, FunctionPrompt, FunctionResource, FileResource, TextResource))
+    skills = (getattr(sys.modules.get(module), name, None) for module, names in _SKILLS.items() for name in names)
+    given = (FunctionPrompt, FunctionResource, FileResource, TextResource)
+    return isinstance(component, (*filter(None, skills), *given))

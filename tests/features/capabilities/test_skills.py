@@ -103,7 +103,7 @@ class TestAGateway:
         assert await read(gateway, "skill://review/files/SKILL.md") == ("files",)
 
     async def test_an_edited_skill_is_read_as_it_is_now(self, gateway: AgentServer, folder: Path) -> None:
-        (folder / "review" / "SKILL.md").write_text("---\ncapabilities: time\n---\n")
+        (folder / "review" / "SKILL.md").write_text(SKILL.replace("browser sqlite", "time"))
         assert await read(gateway, URI) == ("time",)
 
     async def test_a_prompt_of_its_own_calls_for_capabilities(self, gateway: AgentServer) -> None:
