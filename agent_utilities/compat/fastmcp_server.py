@@ -37,7 +37,7 @@ _WRAPPED = (
     "changes of what a namespaced or mounted server has are not told to clients",
 )
 _MOUNTS = (
-    "what denies a component of a mounted server denies it in that server too, where a tool of another one calls it there",
+    "what denies a component of a mounted server denies it where a tool calls it in that server, too",
     "a listed component tells its server",
 )
 PARTS = (

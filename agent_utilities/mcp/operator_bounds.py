@@ -1,9 +1,10 @@
 """What a server says when it starts: what its operator's bounds come to, names in them that fit nothing, and its size.
 
 A misspelt deny leaves open what it was to close. On the command line, which is this server's alone, it ends the launch;
-in the environment, which many servers may share, it is a warning, unless `MCP_STRICT` is set. Where components may come
-later it is a warning until they have come. A misspelt allow-list leaves nothing open, and is a warning; but a toolset
-in an allow-list of tools, which it does not permit (law L3), is refused as such a deny is.
+in the environment, which many servers may share, it is a warning, unless `MCP_STRICT` is set. Names are judged on what
+every provider lists at the start; only where components come later, or a provider can't be listed, a misspelt name is a
+warning until they have come. A misspelt allow-list leaves nothing open, and is a warning; but a toolset in an
+allow-list of tools, which it does not permit (law L3), is refused as such a deny is.
 """
 
 from __future__ import annotations
@@ -12,16 +13,20 @@ import asyncio
 import logging
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from fastmcp import FastMCP
 from fastmcp.server.providers import Provider
-from fastmcp.server.providers.local_provider import LocalProvider
+from fastmcp.server.providers.aggregate import AggregateProvider
+from fastmcp.server.providers.proxy import ProxyProvider
 from fastmcp.server.transforms import Namespace, ToolTransform
 from fastmcp.server.transforms.visibility import Visibility, is_enabled
 from fastmcp.tools.base import Tool
 
 from agent_utilities.catalog.entry_tools import EVERY_NAME as ENTRY_NAMES
-from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, Entry, entry
+from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, entry
 from agent_utilities.compat.fastmcp_server import as_over_stdio, parts_of, whole_lifespan
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.kept_provider import KeptProvider
@@ -40,8 +45,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("agent_utilities.start")
 
-_RENAMING = (Namespace, ToolTransform, DynamicVisibilityTransform)
-"""Transforms that hide nothing which could be shown later, or that hide by these very bounds."""
+_RENAMING = (Namespace, ToolTransform, Visibility, DynamicVisibilityTransform)
+"""Transforms that leave nothing out of a list, or that hide by these very bounds."""
+_LIST_S = 5.0
+"""Seconds that a provider has to list what it has, before the server starts without knowing it."""
 _MAX_SHOWN = 8
 
 
@@ -78,27 +85,28 @@ class OperatorBounds:
         if self._is_announced:
             return
         self._is_announced = True
-        verdict, is_complete = self._server.surface.verdict(NOTHING, shapes_lists=True), is_fixed(self._server)
+        verdict = self._server.surface.verdict(NOTHING, shapes_lists=True)
         try:
-            listed = tools = await components(self._server, "tool")
-            self._unfit = await self._unfit_in(verdict.effective, [entry_of("tool", tool) for tool in tools])
+            self._unfit, there = await self._judged()
+            listed = there
             if next(_mounted(self._server), None) is not None:  # what their operators hide is not listed
-                listed = await components(self._server, "tool", past_mounted=False)
-            catalog = Catalog(tuple(entry_of("tool", tool) for tool in listed))
+                listed = await components(self._server, "tool", past_mounted=False, asks_others=there.asked_others)
+            catalog = Catalog(tuple(entry_of("tool", tool) for tool in listed.components))
             decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences)
-            what_holds = self._what_holds(decision, len({tool.name for tool in tools}), is_complete)
-            large = await self._size_warning(verdict, decision, listed)
+            n_tools = len({tool.name for tool in there.components})
+            what_holds = self._what_holds(decision, n_tools, is_complete=there.is_whole)
+            large = await self._size_warning(verdict, decision, listed.components)
         except Exception:
             logger.exception("a listing failed: what the operator's bounds come to is not known")
             self.said.set()
             return
         self._size_at_start = open_warning(defers=decision.defers) if large else None
-        if is_complete:
+        if there.is_whole:
             _refuse(self._ending_in(self._unfit))
         wanted = logging.getLevelNamesMapping().get((log_level or "info").upper(), logging.INFO)
         least = wanted if on_stderr else logging.NOTSET
-        for name in self._unfit:
-            _say(logging.WARNING, str(_error([name])), on_stderr=on_stderr)
+        for line in (*self._server.left_out, *(str(_error([name])) for name in self._unfit)):
+            _say(logging.WARNING, line, on_stderr=on_stderr)
         if least <= logging.INFO:
             _say(logging.INFO, what_holds, on_stderr=on_stderr)
         if large and least <= logging.WARNING:
@@ -127,16 +135,12 @@ class OperatorBounds:
         Raises:
             SelectionError: as `announce`.
         """
-        if not is_fixed(self._server) or not await self._ending():
-            return
-        async with whole_lifespan(self._server):  # an author's may add what a name fits
-            _refuse(await self._ending())
-
-    async def _ending(self) -> list[UnfitName]:
-        """Return the operator's names that end a launch, where all that the server has is there."""
-        settings = self._server.surface.verdict(NOTHING, shapes_lists=False).effective
-        unfit = await self._unfit_in(settings, await entries(self._server, "tool"))
-        return self._ending_in(unfit)
+        unfit, _ = await self._judged()
+        if self._ending_in(unfit) and not any(isinstance(each, KeptProvider) for each in _tree(self._server)):
+            async with whole_lifespan(self._server):  # an author's may add what a name fits
+                unfit, there = await self._judged()
+            if there.is_whole:
+                _refuse(self._ending_in(unfit))
 
     def _ending_in(self, unfit: Sequence[UnfitName]) -> list[UnfitName]:
         is_strict = self._server.surface.operator.settings.strict
@@ -144,23 +148,39 @@ class OperatorBounds:
             name for name in unfit if (name.denies or name.toolsets) and (is_strict or _channel(name.setting) == "cli")
         ]
 
-    async def _unfit_in(self, settings: Effective, tools: Sequence[Entry]) -> tuple[UnfitName, ...]:
+    async def _judged(self) -> tuple[tuple[UnfitName, ...], Found]:
+        """Return the operator's names that fit nothing that is there, and the tools that are there.
+
+        Other servers are asked for theirs only where a name would fit nothing else.
+        """
+        settings = self._server.surface.verdict(NOTHING, shapes_lists=False).effective
+        tools = await components(self._server, "tool", asks_others=False)
+        if not finish(unfit_names(settings, "operator", [entry_of("tool", tool) for tool in tools.components])):
+            return (), tools
+        others = [await components(self._server, kind, asks_others=False) for kind in KINDS if kind != "tool"]
+        unfit = await self._unfit_in(settings, [tools, *others])
+        if unfit and not tools.asked_others:
+            there = [await components(self._server, kind) for kind in KINDS]
+            tools = there[KINDS.index("tool")]
+            unfit = await self._unfit_in(settings, there)
+        return unfit, tools
+
+    async def _unfit_in(self, settings: Effective, there: Sequence[Found]) -> tuple[UnfitName, ...]:
         """Return the operator's names that fit nothing that is there.
 
         What a server that is mounted hides by its own operator's bounds is there too. A name in the environment, which
         that server may read as well, fits under the name that it has there.
         """
-        if not finish(unfit_names(settings, "operator", tools)):
-            return ()
-        others = [kind for kind in KINDS if kind != "tool"]
-        there = [*tools, *[each for kind in others for each in await entries(self._server, kind)]]
-        there += [entry("tool", f"{name}_", tags=[name]) for name in self._server.features.gathered("toolsets_to_come")]
-        there += [entry("tool", name) for name in ENTRY_NAMES]
-        hidden = [each for kid in _mounted(self._server) for kind in KINDS for each in await entries(kid, kind)]
-        found = {"cli": there, "env": [*there, *hidden], "file": [*there, *hidden]}
+        names = [entry_of(each.kind, component) for each in there for component in each.components]
+        names += [entry("tool", f"{name}_", tags=[name]) for name in self._server.features.gathered("toolsets_to_come")]
+        names += [entry("tool", name) for name in ENTRY_NAMES]
+        asks = {"asks_others": there[0].asked_others}
+        found = [await components(kid, kind, **asks) for kid in _mounted(self._server) for kind in KINDS]
+        hidden = [*names, *(entry_of(each.kind, component) for each in found for component in each.components)]
+        by_channel = {"cli": names, "env": hidden, "file": hidden}
         return tuple(
             name
-            for channel, channel_entries in found.items()
+            for channel, channel_entries in by_channel.items()
             for name in finish(unfit_names(settings, "operator", channel_entries))
             if _channel(name.setting) == channel
         )
@@ -202,7 +222,7 @@ class OperatorBounds:
                     return [*warnings, open_warning(defers=decision.defers)]
         return warnings
 
-    def _what_holds(self, decision: Decision, n_tools: int, is_complete: bool) -> str:
+    def _what_holds(self, decision: Decision, n_tools: int, *, is_complete: bool) -> str:
         counted = f"{len(decision.permitted_names)} of {n_tools} tools permitted"
         later = "" if is_complete else ", and such as come later"
         rules = {rule.text for rule in decision.refusals if rule and rule.name in ("not_read_only", "may_destroy")}
@@ -214,45 +234,87 @@ class OperatorBounds:
         return f"{self._server.name}: {counted}{later}; {bounds}{missing}"
 
 
-async def entries(server: AgentServer, kind: ComponentKind) -> list[Entry]:
-    """Return the entries of all that a server has of a kind; see `components`."""
-    return [entry_of(kind, component) for component in await components(server, kind)]
+@dataclass(frozen=True)
+class Found:
+    """What a server has of a kind, past its bounds.
+
+    Args:
+        is_whole: whether that is all it will have, as far as its providers tell.
+        asked_others: whether it has no provider that would have had to ask another server, or that was done.
+    """
+
+    kind: ComponentKind
+    components: list[Any]
+    is_whole: bool
+    asked_others: bool
 
 
-async def components(server: AgentServer, kind: ComponentKind, *, past_mounted: bool = True) -> list[Any]:
+async def components(
+    server: AgentServer, kind: ComponentKind, *, past_mounted: bool = True, asks_others: bool = True
+) -> Found:
     """Return all that a server has of a kind, past its bounds, `auth` checks and the author's `disable`.
-
-    Of a provider whose components come from elsewhere nothing is asked: that may take long, or start a process.
 
     Args:
         past_mounted: whether past the bounds of servers mounted in it too.
+        asks_others: whether to ask servers elsewhere, which may take long, or start a process.
     """
     found: list[Any] = list(server.author_injected_tools()) if kind == "tool" else []
+    is_whole = asked_others = True
     verdict = server.surface.unbounded_everywhere() if past_mounted else server.surface.unbounded()
     with server.surface.under_verdict(verdict), as_over_stdio():
         for provider in server.providers:
-            if is_fixed(provider) or isinstance(provider, KeptProvider):
-                found += await getattr(provider, LISTING[kind])()
+            if not asks_others and any(isinstance(each, ProxyProvider) for each in _tree(provider)):
+                is_whole = asked_others = False
+                continue
+            listed, is_all = await _listed(provider, kind)
+            is_whole = is_whole and is_all and not any(map(_may_have_more, _tree(provider)))
+            found += listed
         for transform in server.transforms:
             if isinstance(transform, Namespace | ToolTransform):
                 found = list(await getattr(transform, LISTING[kind])(found))
-    return found
+        if asked_others and not all(isinstance(each, _RENAMING) for each in server.transforms):
+            found += await getattr(FastMCP, LISTING[kind])(server, run_middleware=False)  # as they make it
+    return Found(kind, found, is_whole, asked_others)
 
 
-def _mounted(provider: Provider) -> Iterator[AgentServer]:
-    """Yield the servers with bounds of their own that are mounted in a server, at any depth."""
+async def _listed(provider: Provider, kind: ComponentKind) -> tuple[Sequence[Any], bool]:
+    """Return what a provider lists, and whether that is all it has: whoever fails to list within it is told of."""
+    groups = [each for each in _tree(provider) if isinstance(each, AggregateProvider)]
+    strategies = [group.provider_error_strategy for group in groups]
+    for group in groups:
+        group.provider_error_strategy = "raise"
+    try:
+        async with asyncio.timeout(_LIST_S):
+            return await getattr(provider, LISTING[kind])(), True
+    except Exception as error:
+        told = "%r lists no %ss (%s): what the operator's bounds come to is not known there"
+        logger.warning(told, provider, kind, " ".join(f"{type(error).__name__} {error}".split()))
+    finally:
+        for group, strategy in zip(groups, strategies, strict=True):
+            group.provider_error_strategy = strategy
+    with suppress(Exception):
+        async with asyncio.timeout(_LIST_S):
+            return await getattr(provider, LISTING[kind])(), False
+    return (), False
+
+
+def _tree(provider: Provider) -> Iterator[Provider]:
+    """Yield a provider and those that it lists through, at any depth."""
+    yield provider
     for part in parts_of(provider):
-        if isinstance(getattr(part, "surface", None), Surface):
+        yield from _tree(part)
+
+
+def _may_have_more(provider: Provider) -> bool:
+    """Whether a provider lists what it knows by now, or a transform on it may hide what it has."""
+    return isinstance(provider, KeptProvider) or not all(isinstance(each, _RENAMING) for each in provider.transforms)
+
+
+def _mounted(server: Provider) -> Iterator[AgentServer]:
+    """Yield the servers with bounds of their own that are mounted in a server, at any depth."""
+    for part in _tree(server):
+        if part is not server and isinstance(getattr(part, "surface", None), Surface):
             yield cast("AgentServer", part)
-        yield from _mounted(part)
-
-
-def is_fixed(provider: Provider) -> bool:
-    """Whether all that a provider has is there: nothing comes from elsewhere, is loaded later, or is hidden for now."""
-    if not all(isinstance(transform, _RENAMING) for transform in provider.transforms):
-        return False
-    parts = parts_of(provider)
-    return all(map(is_fixed, parts)) if parts else isinstance(provider, LocalProvider)
 
 
 def _refuse(ending: Sequence[UnfitName]) -> None:

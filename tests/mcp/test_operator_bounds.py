@@ -5,12 +5,18 @@ from __future__ import annotations
 import logging
 import re
 from contextlib import asynccontextmanager
+from uuid import uuid4
 
+import anyio
 import httpx2
 import pytest
 from fastmcp import FastMCP
 from fastmcp.server import create_proxy
 from fastmcp.server.middleware import Middleware
+from fastmcp.server.providers import FileSystemProvider, LocalProvider, Provider
+from fastmcp.server.providers.openapi import OpenAPIProvider
+from fastmcp.server.transforms.search.bm25 import BM25SearchTransform
+from fastmcp.tools.base import Tool
 
 from agent_utilities import create_mcp_server
 from agent_utilities.errors import SelectionError
@@ -135,25 +141,153 @@ class TestADenyThatFitsNothing:
         assert "all: 2 of 4 tools permitted" in caplog.text
 
 
-class TestWhereToolsMayComeLater:
-    async def test_it_is_a_warning_until_they_have_come(self):
+class TestWhoeverListsIt:
+    """What an operator denies is judged on what is listed, whatever provider lists it."""
+
+    def openapi(self, **environ):
+        def operation(name, tag):
+            return {"operationId": name, "tags": [tag], "responses": {"200": {"description": "ok"}}}
+
+        paths = {"/pets": {"get": operation("list_pets", "pet")}, "/orders": {"delete": operation("drop", "store")}}
+        spec = {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": paths}
+        return OpenAPIProvider(spec, client=httpx2.AsyncClient(base_url="http://api"))
+
+    def files(self, folder):
+        (folder / "tools.py").write_text(
+            "from fastmcp.tools import tool\n@tool(tags={'store'})\ndef drop() -> str:\n    return ''\n"
+        )
+        return FileSystemProvider(folder, reload=True)
+
+    def made(self, which, folder):
+        if which == "openapi":
+            return self.openapi()
+        if which == "files":
+            return self.files(folder)
+        if which == "subclass":
+            provider = type("Mine", (LocalProvider,), {})()
+            provider.tool(lambda: "", name="drop", tags={"store"})
+            return provider
+        if which == "provider":
+            return Theirs()
         far: FastMCP = FastMCP("far")
-        far.tool(lambda: "", name="burn", tags={"fire"})
+        far.tool(lambda: "", name="drop", tags={"store"})
+        return create_proxy(far) if which == "proxy" else far
+
+    @every("which", ["openapi", "files", "subclass", "provider", "proxy", "plain"])
+    @every("namespace", ["", "n"])
+    async def test_a_misspelt_deny_ends_the_launch_and_a_right_one_does_not(self, which, namespace, tmp_path, caplog):
+        folder = tmp_path / uuid4().hex
+        folder.mkdir()
+        for tags, misspelt in [("store", False), ("stroe", True)]:
+            server = create_mcp_server("s", environ={"MCP_GRAPH": "off"})
+            server.add_provider(self.made(which, folder), namespace=namespace)
+            server.surface.launch(read_cli([("--disabled-tags", tags)]))
+            if misspelt:
+                with pytest.raises(SelectionError, match="did you mean store"):
+                    await start(server)
+            else:
+                assert (await start(server))[0] == []
+
+    async def test_they_are_counted_at_the_start(self, caplog):
+        server = launched(("--disabled-tags", "store"))
+        server.add_provider(self.openapi())
+        with caplog.at_level(logging.INFO, "agent_utilities.start"):
+            await start(server)
+        assert "logs: 5 of 6 tools permitted; --disabled-tags store (cli)" in caplog.messages
+
+    async def test_what_a_transform_of_the_server_hides_or_renames_is_there(self):
+        for name, is_there in [("tail_log", True), ("search_tools", True), ("tail_lgo", False)]:
+            server = launched(("--disabled-tools", name))
+            server.add_transform(BM25SearchTransform())
+            if is_there:
+                assert (await start(server))[0] == []
+            else:
+                with pytest.raises(SelectionError):
+                    await start(server)
+
+    async def test_one_that_the_author_disabled_is_there(self):
+        for name, is_there in [("tail_log", True), ("tail_lgo", False)]:
+            server = launched(("--disabled-tools", name))
+            server.disable(names={"tail_log"})
+            if is_there:
+                assert (await start(server))[0] == []
+            else:
+                with pytest.raises(SelectionError):
+                    await start(server)
+
+
+class Theirs(Provider):
+    """An author's own provider."""
+
+    async def _list_tools(self):
+        return [Tool.from_function(lambda: "", name="drop", tags={"store"})]
+
+
+class Down(Provider):
+    """A provider that can't list yet."""
+
+    is_up = False
+
+    async def _list_tools(self):
+        if not self.is_up:
+            raise ConnectionError("refused")
+        return [Tool.from_function(lambda: "", name="burn", tags={"fire"})]
+
+
+class TestWhereToolsMayComeLater:
+    @every("depth", [0, 1, 2])
+    async def test_it_is_a_warning_until_they_have_come(self, depth):
+        down = Down()
         server = launched(("--disabled-tags", "fire"), MCP_STRICT="1")
-        server.mount(create_proxy(far))
+        within = down
+        for _ in range(depth):
+            around: FastMCP = FastMCP("around")
+            around.add_provider(within)
+            within = around
+        server.add_provider(within)
         app = server.http_app()
         async with (
             app.router.lifespan_context(app),
             httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as web,
         ):
             assert server.operator_bounds.n_unfit(denies=True) == 1
+            down.is_up = True
             await web.get("/tools")
             assert await state(web) == ([], {"deny": 0, "allow": 0})
 
-    async def test_one_that_the_author_hides_for_now_ends_no_launch(self):
-        server = launched(("--disabled-tools", "tail_lgo"))
-        server.disable(names={"tail_log"})
+    async def test_a_proxy_whose_server_is_down_ends_no_launch(self):
+        server = launched(("--disabled-tags", "fire"))
+        server.mount(create_proxy("http://127.0.0.1:9/mcp"))
         assert (await start(server))[1]["deny"] == 1
+
+    async def test_one_that_hangs_ends_none_either(self, monkeypatch, caplog):
+        class Hanging(Provider):
+            async def _list_tools(self):
+                await anyio.sleep_forever()
+
+        monkeypatch.setattr("agent_utilities.mcp.operator_bounds._LIST_S", 0.05)
+        server = launched(("--disabled-tools", "tail_lgo"))
+        server.add_provider(Hanging())
+        await server.operator_bounds.announce(on_stderr=False)
+        assert server.operator_bounds.n_unfit(denies=True) == 1
+        assert "what the operator's bounds come to is not known" in caplog.text
+
+    async def test_another_server_is_asked_only_where_a_name_fits_nothing_else(self):
+        asked = []
+
+        class Counting(Middleware):
+            async def on_list_tools(self, context, call_next):
+                asked.append(context.method)
+                return await call_next(context)
+
+        for name, is_asked in [("tail_log", False), ("burn", True)]:
+            far: FastMCP = FastMCP("far", middleware=[Counting()])
+            far.tool(lambda: "", name="burn")
+            server = launched(("--disabled-tools", name))
+            server.mount(create_proxy(far))
+            asked.clear()
+            await server.operator_bounds.announce(on_stderr=False)
+            assert bool(asked) is is_asked
 
 
 class TestTheLineAtTheStart:
