@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import AbstractContextManager
 from typing import Any, cast, get_args
 
+import anyio
 import mcp_types
 from mcp.server.connection import Connection, allowed_log_levels
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.runner import serve_connection
 from mcp.server.session import ServerSession
+from mcp.server.streamable_http import StreamableHTTPServerTransport
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.transport_context import TransportContext
 
 from agent_utilities.compat import Part
 
@@ -19,6 +25,23 @@ PARTS = (
         "what is kept for a session and told to its client outlives the request that a session object is made for",
         "the request context bears its connection",
     ),
+)
+_MANAGER = "mcp.server.streamable_http_manager:StreamableHTTPSessionManager"
+SESSION_PARTS = tuple(
+    Part(
+        f"{_MANAGER}.{name}",
+        "the manager answers an id of a session that it does not know with 404, and no client begins anew by itself",
+        "the SDK asks somebody about sessions that it does not know",
+        "sessions that another replica opened begin anew here",
+    )
+    for name in (
+        "_handle_stateful_request",
+        "_server_instances",
+        "_session_owners",
+        "_lifespan_state",
+        "_task_group",
+        "_discard_session",
+    )
 )
 _LEVEL = "agent-utilities/log-level"
 """Where a connection's state has the least level that its client takes."""
@@ -60,3 +83,65 @@ def takes_log_message(
     order = get_args(mcp_types.LoggingLevel)
     least = connection_of(session).state.get(_LEVEL, default)
     return least is None or order.index(level) >= order.index(least)
+
+
+class OpenSessions:
+    """The sessions of the handshake's era that are open in a `StreamableHTTPSessionManager`.
+
+    Args:
+        manager: one that runs.
+    """
+
+    def __init__(self, manager: Any) -> None:
+        self._manager = manager
+        self.handle: Callable[..., Awaitable[None]] = manager._handle_stateful_request
+        """Serves a request of a session, or one that opens one."""
+        self.by_id: MutableMapping[str, StreamableHTTPServerTransport] = manager._server_instances
+
+    def handle_by(self, handle: Callable[..., Awaitable[None]]) -> None:
+        """Have requests of sessions served by something else."""
+        self._manager._handle_stateful_request = handle
+
+    async def open(
+        self, session_id: str, who: Any, version: str, params: Mapping[str, Any], place: AbstractContextManager[object]
+    ) -> None:
+        """Begin a session as the SDK does after a handshake.
+
+        Args:
+            who: it is of, as the SDK tells callers apart; None for nobody.
+            version: of the protocol.
+            params: of its `initialize`.
+            place: held as long as it is open.
+        """
+        manager = self._manager
+        transport = StreamableHTTPServerTransport(
+            mcp_session_id=session_id,
+            is_json_response_enabled=manager.json_response,
+            event_store=manager.event_store,
+            security_settings=manager.security_settings,
+            retry_interval=manager.retry_interval,
+            idle_timeout=manager.session_idle_timeout,
+        )
+        if who is not None:
+            manager._session_owners[session_id] = who
+        self.by_id[session_id] = transport
+
+        async def run(*, task_status: Any) -> None:
+            async with transport.connect() as (read, write):
+                task_status.started()
+                dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(
+                    read, write, inline_methods=frozenset({"initialize"})
+                )
+                connection = Connection.for_loop(dispatcher, session_id=session_id, protocol_version_hint=version)
+                connection.client_params = mcp_types.InitializeRequestParams.model_validate(params)
+                connection.initialized.set()
+                connection.exit_stack.enter_context(place)
+                try:
+                    with transport.idle_scope or anyio.CancelScope():
+                        await serve_connection(
+                            manager.app, dispatcher, connection=connection, lifespan_state=manager._lifespan_state
+                        )
+                finally:
+                    await manager._discard_session(session_id, transport)
+
+        await manager._task_group.start(run)

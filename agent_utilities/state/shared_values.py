@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import Any, SupportsFloat
 
-from key_value.aio.errors import DeserializationError
 from key_value.aio.stores.memory import MemoryStore
 
 from agent_utilities.state.redis_state import RedisState, StateError
-
-if TYPE_CHECKING:
-    from key_value.aio._utils.managed_entry import ManagedEntry
 
 _N_HERE = 10_000
 """The most of a collection that are kept in this process too."""
@@ -32,34 +29,76 @@ class SharedValues(MemoryStore):
         super().__init__(max_entries_per_collection=_N_HERE)
         self._state, self._kind, self._secret = state, kind, state.derived(f"names of {kind}")
 
-    def _name(self, collection: str, key: str) -> str:
+    def _name(self, collection: str | None, key: str) -> str:
         text = json.dumps([collection, key]).encode()
         return self._state.name(self._kind, blake2b(text, digest_size=16, key=self._secret).hexdigest())
 
-    async def _get_managed_entry(self, *, key: str, collection: str) -> ManagedEntry | None:
+    async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
+        """Return a value, or None."""
         name = self._name(collection, key)
         try:
             content = self._state.opened(name, await self._state.ask(self._state.redis.get(name)))
         except StateError:
-            return await super()._get_managed_entry(key=key, collection=collection)
+            kept: dict[str, Any] | None = await super().get(key, collection=collection)
+            return kept
         try:
-            return self._serialization_adapter.load_json(json_str=content.decode()) if content is not None else None
-        except DeserializationError:  # of another version
+            value = json.loads(content)["value"] if content is not None else None
+        except (ValueError, LookupError, TypeError):  # of another version
             return None
+        return value if isinstance(value, dict) else None
 
-    async def _put_managed_entry(self, *, key: str, collection: str, managed_entry: ManagedEntry) -> None:
-        await super()._put_managed_entry(key=key, collection=collection, managed_entry=managed_entry)
-        name = self._name(collection, key)
-        text = self._serialization_adapter.dump_json(entry=managed_entry, key=key, collection=collection)
-        ttl_s = max(1, int(managed_entry.ttl)) if managed_entry.ttl is not None else None
+    async def ttl(self, key: str, *, collection: str | None = None) -> tuple[dict[str, Any] | None, float | None]:
+        """Return a value, and the seconds that it is kept for; None for no end."""
+        value = await self.get(key, collection=collection)
         try:
-            await self._state.ask(self._state.redis.set(name, self._state.sealed(name, text.encode()), ex=ttl_s))
-        except StateError:  # it is kept here
+            left_s = await self._state.ask(self._state.redis.ttl(self._name(collection, key)))
+        except StateError:
+            kept: tuple[dict[str, Any] | None, float | None] = await super().ttl(key, collection=collection)
+            return kept
+        return value, float(left_s) if left_s >= 0 else None
+
+    async def put(
+        self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
+    ) -> None:
+        """Keep a value, for some seconds where it is said; while Redis does not answer it is kept here."""
+        await super().put(key, value, collection=collection, ttl=ttl)
+        name, content = self._name(collection, key), json.dumps({"value": dict(value)}).encode()
+        expiry_s = max(1, int(float(ttl))) if ttl is not None else None
+        try:
+            await self._state.ask(self._state.redis.set(name, self._state.sealed(name, content), ex=expiry_s))
+        except StateError:
             return
 
-    async def _delete_managed_entry(self, *, key: str, collection: str) -> bool:
-        was_here = await super()._delete_managed_entry(key=key, collection=collection)
+    async def delete(self, key: str, *, collection: str | None = None) -> bool:
+        """Remove a value; return whether there was one."""
+        was_here: bool = await super().delete(key, collection=collection)
         try:
             return bool(await self._state.ask(self._state.redis.delete(self._name(collection, key)))) or was_here
         except StateError:
             return was_here
+
+    async def get_many(self, keys: Sequence[str], *, collection: str | None = None) -> list[dict[str, Any] | None]:
+        """Return values, in the order of their keys."""
+        return [await self.get(key, collection=collection) for key in keys]
+
+    async def ttl_many(
+        self, keys: Sequence[str], *, collection: str | None = None
+    ) -> list[tuple[dict[str, Any] | None, float | None]]:
+        """Return values, and how long each is kept."""
+        return [await self.ttl(key, collection=collection) for key in keys]
+
+    async def put_many(
+        self,
+        keys: Sequence[str],
+        values: Sequence[Mapping[str, Any]],
+        *,
+        collection: str | None = None,
+        ttl: SupportsFloat | None = None,
+    ) -> None:
+        """Keep values, each under its key."""
+        for key, value in zip(keys, values, strict=True):
+            await self.put(key, value, collection=collection, ttl=ttl)
+
+    async def delete_many(self, keys: Sequence[str], *, collection: str | None = None) -> int:
+        """Remove values; return how many there were."""
+        return sum([await self.delete(key, collection=collection) for key in keys])

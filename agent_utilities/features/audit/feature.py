@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry._logs import LogRecord, SeverityNumber, get_logger, get_logger_provider
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -18,6 +17,7 @@ from agent_utilities.audit.files import RecordFile
 from agent_utilities.audit.lines import ENOUGH
 from agent_utilities.audit.log import AuditLog
 from agent_utilities.compat.fastmcp_server import low_level_server
+from agent_utilities.compat.telemetry import LogRecord, SeverityNumber, get_logger, get_logger_provider
 from agent_utilities.errors import SettingsError
 from agent_utilities.features.access.refusals import noted
 from agent_utilities.mcp.events import Event, LoggedIn, PolicyChanged

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.compat import left_out
+from agent_utilities.compat.sdk_server import SESSION_PARTS
 from agent_utilities.errors import SettingsError
 from agent_utilities.features.fleet.news import News, Topic
 from agent_utilities.features.fleet.revocations import Revocations
@@ -124,4 +126,4 @@ class Fleet(Feature):
         }
 
     def start_lines(self) -> Sequence[str]:
-        return ["sessions, quotas and revocations are shared with other replicas"]
+        return ["sessions, quotas and revocations are shared with other replicas", *left_out(SESSION_PARTS)]

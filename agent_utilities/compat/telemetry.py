@@ -1,0 +1,14 @@
+"""What is not public of OpenTelemetry, and used: its logs."""
+
+from opentelemetry._logs import LogRecord, SeverityNumber, get_logger, get_logger_provider
+
+from agent_utilities.compat import Part
+
+PARTS = (
+    Part(
+        "opentelemetry._logs:get_logger",
+        "a record of calls may go to OpenTelemetry's logs, whose API is stable and whose module is not called so",
+        "the module is called so",
+    ),
+)
+__all__ = ["PARTS", "LogRecord", "SeverityNumber", "get_logger", "get_logger_provider"]
