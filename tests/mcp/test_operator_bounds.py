@@ -255,6 +255,7 @@ class TestWhereToolsMayComeLater:
             await web.get("/tools")
             assert await state(web) == ([], {"deny": 0, "allow": 0})
 
+    @pytest.mark.outside
     async def test_a_proxy_whose_server_is_down_ends_no_launch(self):
         server = launched(("--disabled-tags", "fire"))
         server.mount(create_proxy("http://127.0.0.1:9/mcp"))
