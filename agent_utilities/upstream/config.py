@@ -52,6 +52,8 @@ class OAuthClient(BaseModel):
     """Its secret; None for a public client."""
     scopes: tuple[_Name, ...] = ()
     """What is asked for; empty for what the server names."""
+    hosts: tuple[_Name, ...] = ()
+    """Hosts, or patterns of them, that a login may lead to though they are at no public address."""
     callback_port: int | None = Field(default=None, strict=True, gt=0, lt=65536)
     """The loopback port that the browser comes back to; None for any."""
 

@@ -21,10 +21,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 from fastmcp import Client
-from mcp.shared.auth import AuthorizationCodeResult
 
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.http.account import Account, BrowserSteps, LoginStore
+from agent_utilities.upstream.http.account import Account, LoginStore
 from agent_utilities.upstream.http.login import Login
 from agent_utilities.upstream.http.transports import HttpUpstream
 from agent_utilities.upstream.limits import Unfinished
@@ -42,15 +41,13 @@ async def _account(config: UpstreamConfig, folder: Path) -> httpx2.Auth:
     store = LoginStore()
     store.folder = SealedStore(folder, read_key(new_key(), ""))
     account = Account(config, ("local", "ann"), store, _start)
-    steps = BrowserSteps()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(account.log_in(steps, redirect_uri=_BACK))
-        async with httpx2.AsyncClient() as browser:
-            sent = await browser.get(await steps.address)
-        given = {name: values[0] for name, values in parse_qs(urlsplit(sent.headers["location"]).query).items()}
-        steps.code.set_result(
-            AuthorizationCodeResult(code=given["code"], state=given.get("state"), iss=given.get("iss"))
-        )
+    authorization = await account.authorization(_BACK)
+    address, state, verifier = authorization.send()
+    async with httpx2.AsyncClient() as browser:
+        sent = await browser.get(address)
+    given = {name: values[0] for name, values in parse_qs(urlsplit(sent.headers["location"]).query).items()}
+    assert given.get("state") == state
+    await account.logged_in(await authorization.take(verifier, given))
     return account
 
 

@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from agent_utilities.features.fleet.news import Topic
-from agent_utilities.features.logins.browser import ANSWER_S, form_of
+from agent_utilities.features.logins.browser import form_of
 from agent_utilities.features.logins.links import N_FORM_BYTES, Elsewhere, spent
 from agent_utilities.state.redis_state import RedisState, StateError
-from agent_utilities.upstream.http.account import LOGIN_S
+from agent_utilities.upstream.http.authorization import ANSWER_S, LOGIN_S
 
 _MORE_S = 5.0
 """Seconds that another replica has beside what it gives an authorization server."""

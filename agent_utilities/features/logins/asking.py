@@ -16,7 +16,8 @@ from agent_utilities.features.upstreams.calls import CALL_TOOL, COMPLETE, Caller
 from agent_utilities.features.upstreams.relay import ServerRelay, offers
 from agent_utilities.runtime.waiting import is_set
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.http.account import LOGIN_S, Account
+from agent_utilities.upstream.http.account import Account
+from agent_utilities.upstream.http.authorization import LOGIN_S
 from agent_utilities.upstream.supervision.upstream import Upstream
 
 WAIT_S = 45.0

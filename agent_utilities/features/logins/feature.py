@@ -17,7 +17,6 @@ from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.compat.fastmcp_server import import_state, is_over_stdio
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.features.logins.asking import OwnLogin
-from agent_utilities.features.logins.browser import start_in
 from agent_utilities.features.logins.links import Elsewhere, Links, Person, present_person
 from agent_utilities.features.logins.people import Held
 from agent_utilities.features.upstreams.feature import Upstreams, UpstreamsRenewed
@@ -29,7 +28,7 @@ from agent_utilities.mcp.lifespan import guarded
 from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.surface.introspecting import is_introspecting
 from agent_utilities.runtime.waiting import is_set
-from agent_utilities.upstream.config import OAuthClient, UpstreamConfig
+from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.http.account import LoginStore
 from agent_utilities.upstream.sealed_store import SealedStore, read_key
@@ -91,11 +90,8 @@ class Logins(Feature):
         if not (base_url := settings.auth_base_url.rstrip("/")):
             hint = "give the address that browsers reach this server by, such as https://gateway.example"
             raise SettingsError("no address for the links of callers' logins", "", "env MCP_AUTH_BASE_URL", hint)
-        client = OAuthClient(
-            client_id=settings.auth_client_id or None, client_secret=settings.auth_client_secret or None
-        )
         self.store.folder = SealedStore(gateway_folder("logins", settings.gateway_folder), key)
-        return Links(self.host, base_url, client, self._start, self.elsewhere)
+        return Links(self.host, base_url, self.elsewhere)
 
     def check(self) -> None:
         """Refuse to serve callers' logins that can't be kept, or that no link leads to.
@@ -110,7 +106,14 @@ class Logins(Feature):
         """Start a task; see `Start`."""
         if self._group is None:
             raise RuntimeError("the gateway is not running")
-        return start_in(self._group, self._context, work)
+
+        async def outcome() -> Any:
+            try:
+                return await work()
+            except Exception as error:
+                return error
+
+        return self._group.create_task(outcome(), context=self._context.copy())
 
     # -- while it runs -----------------------------------------------------------------------------------------------
 

@@ -8,16 +8,14 @@ upstream ends in another one: nobody binds an account of theirs to somebody else
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import blake2b
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import fastmcp
@@ -27,11 +25,13 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from agent_utilities.access.rules import LOCAL
-from agent_utilities.features.logins.browser import ANSWER_S, SentAway, form_of, state_in
+from agent_utilities.features.logins.browser import Cookie, form_of, is_of_own_page, is_same
+from agent_utilities.features.logins.issuer import OwnIssuer
 from agent_utilities.mcp.events import LoggedIn
 from agent_utilities.mcp.sessions import of_token
-from agent_utilities.upstream.config import OAuthClient
-from agent_utilities.upstream.http.account import LOGIN_S, Account, BrowserSteps, OwnLoginError, Start, authorized
+from agent_utilities.upstream.http.account import Account
+from agent_utilities.upstream.http.authorization import LOGIN_S, Authorization
+from agent_utilities.upstream.http.guard import OwnLoginError
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
@@ -41,7 +41,9 @@ logger = logging.getLogger("agent_utilities.logins")
 PATH = "/logins"
 N_FORM_BYTES = 16 << 10
 _N_TRIES = 8
-"""How often somebody may try to show that a link is theirs: each try has the issuer register a client."""
+"""How often somebody may try to show that a link is theirs."""
+_N_LINKS = 4
+"""How many links of one person for one upstream are kept: of more, the one that was made first goes."""
 
 # Plain HTML without a script, that no other page can frame, and no cache keeps.
 _HEADERS = {
@@ -79,6 +81,7 @@ class Link:
         made_s: when it was made, of the monotonic clock.
         browser: the cookie of the browser that showed to be theirs; empty before one did.
         n_tries: how often somebody has tried to show that.
+        is_used: whether it has led to the upstream.
         asked: the sessions in which their host has been asked to open it.
     """
 
@@ -88,6 +91,7 @@ class Link:
     made_s: float = field(default_factory=time.monotonic)
     browser: str = ""
     n_tries: int = 0
+    is_used: bool = False
     asked: set[Hashable] = field(default_factory=set)
 
     @property
@@ -99,6 +103,16 @@ class Link:
     def is_open(self) -> bool:
         """Whether it can still be opened."""
         return not self.browser and self.n_tries < _N_TRIES and not self.is_late
+
+
+@dataclass(frozen=True, eq=False)
+class _Away:
+    """A browser that is at an authorization server, and what takes it back; nothing runs meanwhile."""
+
+    link: Link
+    browser: str
+    authorization: Authorization
+    verifier: str
 
 
 class Elsewhere:
@@ -121,31 +135,31 @@ class Links:
     Args:
         host: the server, whose own login shows who sits at a browser.
         base_url: its address, as its people's browsers reach it.
-        client: what its authorization server is told of us.
-        start: starts a task that ends with the server.
         elsewhere: serves links that other replicas made.
     """
 
-    def __init__(
-        self, host: AgentServer, base_url: str, client: OAuthClient, start: Start, elsewhere: Elsewhere
-    ) -> None:
-        self._host, self._base_url, self._client = host, base_url, client
+    def __init__(self, host: AgentServer, base_url: str, elsewhere: Elsewhere) -> None:
+        self._host, self._base_url = host, base_url
         self._elsewhere, elsewhere.serve = elsewhere, self._serve
-        self._mcp_url = base_url + fastmcp.settings.streamable_http_path
-        self._redirect_uri = f"{base_url}{PATH}/callback"
-        self._is_https = base_url.startswith("https:")
-        # Over HTTPS one that no other host can set.
-        self._cookie = f"{'__Host-' if self._is_https else ''}agent-utilities-login"
+        parts = urlsplit(base_url)
+        self._origin = f"{parts.scheme}://{parts.netloc}".lower()
+        self._cookie = Cookie("login", "lax", LOGIN_S)
         self._links: dict[str, Link] = {}
-        self._away = SentAway(start)
+        self._away: dict[str, _Away] = {}
+        """By the state that an authorization server sends back; each of a link that is kept."""
+        self._issuer = OwnIssuer(host, f"{PATH}/callback")
         self._key = secrets.token_bytes(32)
 
     async def link(self, account: Account) -> Link:
         """Return the link for a person's login at an upstream: the same for all who ask, until it was used."""
         self._links = {state: link for state, link in self._links.items() if not link.is_late}
-        for link in self._links.values():
+        own = [link for link in self._links.values() if link.account.name == account.name]
+        for link in own:
             if link.account is account and link.is_open:
                 return link
+        for link in own[: 1 - _N_LINKS]:
+            del self._links[link.state]
+        self._away = {state: away for state, away in self._away.items() if away.link.state in self._links}
         state = secrets.token_urlsafe(32)
         link = self._links[state] = Link(account, f"{self._base_url}{PATH}/{state}", state)
         await self._elsewhere.begun(state)
@@ -160,8 +174,10 @@ class Links:
 
     async def _anywhere(self, request: Request) -> Response:
         """Have a request served where that was begun which it goes on with."""
+        if request.method == "POST" and not is_of_own_page(request, self._origin):
+            return _html("The login failed", "This was not sent from its own page. Open the link anew.", 403)
         state = request.path_params.get("state") or request.query_params.get("state", "")
-        is_here = state in self._links or self._away.waits_for(state)
+        is_here = state in self._links or state in self._away
         answer = None if is_here else await self._elsewhere.answer(state, request)
         return await self._serve(request) if answer is None else answer
 
@@ -177,48 +193,66 @@ class Links:
         link = self._links.get(request.path_params["state"])
         if link is None or not link.is_open:
             return spent()
-        browser = request.cookies.get(self._cookie) or secrets.token_urlsafe(32)
+        browser = self._cookie.of(request, self._origin) or secrets.token_urlsafe(32)
         auth = self._host.auth
-        routes = auth.get_routes(urlsplit(self._mcp_url).path) if auth is not None else []
+        routes = auth.get_routes(fastmcp.settings.streamable_http_path) if auth is not None else []
         has_login = any("oauth-protected-resource" in getattr(route, "path", "") for route in routes)
         step = "prove" if has_login and link.account.person[0] != LOCAL else "token"
         told = f"Your agent is to use {link.account.upstream} with your own account. First show who you are here."
         response = self._page(link, told, step, browser)
-        response.set_cookie(
-            self._cookie, browser, max_age=int(LOGIN_S), secure=self._is_https, httponly=True, samesite="lax"
-        )
+        self._cookie.set(response, self._origin, browser)
         return response
 
     async def _go_on(self, request: Request) -> Response:
         """Take a page's form: to show who one is, or to go on to the upstream once one has."""
         given = await form_of(request, N_FORM_BYTES)
         link = self._links.get(request.path_params["state"])
-        browser = request.cookies.get(self._cookie, "")
-        if link is None or not browser or not _is_same(given.get("key", ""), self._form_key(link, browser)):
+        browser = self._cookie.of(request, self._origin)
+        if link is None or not browser or not is_same(given.get("key", ""), self._form_key(link, browser)):
             return spent()
         if given.get("step") == "go":
-            if link.is_late or not _is_same(link.browser, browser):
+            if link.is_late or link.is_used or not is_same(link.browser, browser):
                 return spent()
-            del self._links[link.state]
-            return await self._send_away(partial(self._log_in, link), browser)
+            link.is_used, link.made_s = True, time.monotonic()
+            return await self._send_away(link, browser)
         if not link.is_open:
             return spent()
         link.n_tries += 1
         if given.get("step") == "token":
             return await self._proven(link, browser, given.get("token", "").strip())
-        return await self._send_away(partial(self._prove, link, browser), browser)
+        return await self._send_away(link, browser)
+
+    async def _send_away(self, link: Link, browser: str) -> Response:
+        """Send a browser to log in: at the upstream where it was shown to be its person's, else here."""
+        try:
+            if link.is_used:
+                authorization = await link.account.authorization(f"{self._base_url}{PATH}/callback")
+            else:
+                authorization = await self._issuer.authorization()
+        except Exception as error:  # whatever the SDK raises
+            return _failed(error)
+        address, state, verifier = authorization.send()
+        self._away[state] = _Away(link, browser, authorization, verifier)
+        await self._elsewhere.begun(state)
+        return RedirectResponse(address, 303, headers=_HEADERS)
 
     async def _come_back(self, request: Request) -> Response:
         """Take a browser that comes back from an authorization server: once, and the one that was sent there."""
-        task = self._away.take_back(request, request.cookies.get(self._cookie, ""))
-        return spent() if task is None else await _outcome(task)
-
-    # -- steps -------------------------------------------------------------------------------------------------------
-
-    async def _prove(self, link: Link, browser: str, steps: BrowserSteps) -> Response:
-        context = await authorized(self._mcp_url, steps, self._redirect_uri, self._client, {})
-        assert context.current_tokens is not None
-        return await self._proven(link, browser, context.current_tokens.access_token)
+        browser = self._cookie.of(request, self._origin)
+        away = self._away.pop(request.query_params.get("state", ""), None)
+        if away is None or away.link.is_late or not is_same(away.browser, browser):
+            return spent()
+        account = away.link.account
+        try:
+            context = await away.authorization.take(away.verifier, request.query_params)
+            if not away.link.is_used:
+                assert context.current_tokens is not None
+                return await self._proven(away.link, browser, context.current_tokens.access_token)
+            await account.logged_in(context)
+        except Exception as error:  # whatever the SDK raises
+            return _failed(error)
+        self._host.notify(LoggedIn(*account.person, account.upstream))
+        return _html(f"Logged in at {account.upstream}", "You can close this page, and go back to your agent.")
 
     async def _proven(self, link: Link, browser: str, token: str) -> Response:
         """Take a browser for its person's whose token is that of the link's; the link has served then."""
@@ -235,22 +269,6 @@ class Links:
         )
         return self._page(link, told, "go", browser)
 
-    async def _log_in(self, link: Link, steps: BrowserSteps) -> Response:
-        account = link.account
-        await account.log_in(steps, redirect_uri=self._redirect_uri)
-        self._host.notify(LoggedIn(*account.person, account.upstream))
-        return _html(f"Logged in at {account.upstream}", "You can close this page, and go back to your agent.")
-
-    async def _send_away(self, work: Callable[[BrowserSteps], Awaitable[Response]], browser: str) -> Response:
-        """Begin what has a browser go to an authorization server, and send it there."""
-        address, task = await self._away.send(work, browser)
-        if address:
-            await self._elsewhere.begun(state_in(address))
-            return RedirectResponse(address, 303, headers=_HEADERS)
-        if task.cancelling():
-            return _failed("its authorization server has no address that a browser can be sent to")
-        return await _outcome(task)
-
     def _page(self, link: Link, told: str, step: str, browser: str) -> Response:
         """Return a page whose form leads to a step: `token`, which it asks for, `prove` or `go`."""
         more = _TOKEN if step == "token" else ""
@@ -260,19 +278,6 @@ class Links:
     def _form_key(self, link: Link, browser: str) -> str:
         """Return what a page's form brings along, so that no page of somebody else's can send it."""
         return blake2b(f"{link.state} {browser}".encode(), key=self._key, digest_size=16).hexdigest()
-
-
-async def _outcome(task: asyncio.Task[Any]) -> Response:
-    """Return the page that a task brings, or the one that says why there is none."""
-    await asyncio.wait([task], timeout=ANSWER_S)
-    if not task.done() or task.cancelled():
-        task.cancel()
-        return _failed("its authorization server did not answer in time")
-    brought = task.result()
-    if isinstance(brought, Response):
-        return brought
-    logger.info("a login failed: %s", type(brought).__name__)
-    return _failed(str(brought) if isinstance(brought, OwnLoginError) else type(brought).__name__)
 
 
 def _html(title: str, told: str, status: int = 200, form: str = "") -> Response:
@@ -286,9 +291,9 @@ def spent() -> Response:
     return _html("This link does not serve any more", told, 410)
 
 
-def _failed(why: str) -> Response:
-    return _html("The login failed", f"{why}. Call again to be given another link.", 502)
-
-
-def _is_same(one: str, other: str) -> bool:
-    return secrets.compare_digest(one.encode(), other.encode())
+def _failed(error: Exception) -> Response:
+    """Return the page that says why there is no login."""
+    logger.info("a login failed: %s", type(error).__name__)
+    why = "its authorization server did not answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    told = str(error) if isinstance(error, OwnLoginError) else why
+    return _html("The login failed", f"{told}. Call again to be given another link.", 502)

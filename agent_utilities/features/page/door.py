@@ -9,10 +9,9 @@ could not do to this machine otherwise, but a form is taken only from the page's
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from cachetools import LRUCache
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -20,7 +19,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agent_utilities.features.logins.browser import form_of
+from agent_utilities.features.logins.browser import Cookie, form_of, is_of_own_page, is_same, own_origin
 from agent_utilities.features.page import issuer
 from agent_utilities.features.page.issuer import IssuerLogin
 from agent_utilities.features.page.panel import Reader
@@ -31,13 +30,14 @@ if TYPE_CHECKING:
     from mcp.server.auth.provider import AccessToken
 
     from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.upstream.http.account import Start
 
 STATIC = "/page/static/"
 LOGIN, LOGOUT = "/page/login", "/page/logout"
 _READ, _OPERATE = "page.read", "page.operate"
-_N_LOGINS = 1000
+_N_PEOPLE, _N_LOGINS = 1000, 8
+"""How many people's logins are kept, and how many of each: nobody's take the place of another's."""
 _N_FORM_BYTES = 1 << 20
+_COOKIE = Cookie("page", "strict")
 _HEADERS = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -58,7 +58,6 @@ class Door:
         host: the server.
         key: of the page's link.
         refused: returns the page that is shown to who does not get in, by a status and why.
-        start: starts a task that ends with the server.
     """
 
     def __init__(
@@ -67,13 +66,13 @@ class Door:
         host: AgentServer,
         key: str,
         refused: Callable[[HttpRequest, int, str], Response],
-        start: Start,
     ) -> None:
         self._app, self._host, self._key, self._refused = app, host, key, refused
-        self.issuer = IssuerLogin(host, start, self._logged_in)
+        self.issuer = IssuerLogin(host, self._logged_in)
         self._secret = secrets.token_bytes(32)
-        self._logins: LRUCache[str, str] = LRUCache(_N_LOGINS)
-        """Tokens that people logged in with, by their browsers' cookies; each is verified anew at every request."""
+        self._logins: LRUCache[str, LRUCache[str, str]] = LRUCache(_N_PEOPLE)
+        """Tokens that people logged in with, by what their cookies begin with and these; each is verified anew at
+        every request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = HttpRequest({**scope}, receive)
@@ -122,14 +121,18 @@ class Door:
 
     async def _reader(self, request: HttpRequest) -> Reader | str | None:
         """Return who looks, why they may not, or None for nobody who is known."""
-        cookie = request.cookies.get(_cookie_name(request), "")
+        cookie = self._cookie(request)
         if self._host.auth is None:
-            return Reader(NOBODY, True) if self.takes_key and _is_same(cookie, self._sign("link")) else None
+            return Reader(NOBODY, True) if self.takes_key and is_same(cookie, self._sign("link")) else None
         if isinstance(request.scope.get("user"), AuthenticatedUser):  # a program that brings its token
             token = request.scope["user"].access_token
-        elif (token := await self._verified(self._logins.get(cookie, ""))) is None:
+        elif (token := await self._verified(self._logins_of(cookie).get(cookie, ""))) is None:
             return None
         request.scope["user"] = AuthenticatedUser(token)
+        return self._judged(token)
+
+    def _judged(self, token: AccessToken) -> Reader | str:
+        """Return who brings a token, or why they may not look."""
         caller = of_token(token)
         grant = self._host.callers.grant_of(caller)
         may = frozenset[str]() if grant is None else grant.may
@@ -137,12 +140,15 @@ class Door:
             return f"No rule of access that fits you gives the right {_READ!r}."
         return Reader(caller, _OPERATE in may)
 
+    def _logins_of(self, cookie: str) -> MutableMapping[str, str]:
+        return self._logins.get(cookie.partition(".")[0], {})
+
     async def _verified(self, token: str) -> AccessToken | None:
         auth = self._host.auth
         return await auth.verify_token(token) if auth is not None and token else None
 
     def _by_link(self, request: HttpRequest, key: str) -> Response:
-        if not self.takes_key or not _is_same(key, self._key):
+        if not self.takes_key or not is_same(key, self._key):
             return self._refused(request, 401, "This link is not the one that the server's last start printed.")
         return self._entered(request, self._sign("link"), _home(request))
 
@@ -150,45 +156,49 @@ class Door:
         """Log a browser in with a token that its person pasted, or out."""
         if not self._is_own(request):
             return self._refused(request, 403, "This was not sent from the page itself.")
-        self._logins.pop(request.cookies.get(_cookie_name(request), ""), None)
+        cookie = self._cookie(request)
+        self._logins_of(cookie).pop(cookie, None)
         if own_path(request) == LOGOUT:
             return _home(request)
         token = (await form_of(request, _N_FORM_BYTES)).get("token", "").strip()
-        if await self._verified(token) is None:
-            return self._refused(request, 401, "This token is not taken: it may have ended, or be of elsewhere.")
-        return self._logged_in(request, token, _home(request))
+        return await self._logged_in(request, token, _home(request))
 
-    def _logged_in(self, request: HttpRequest, token: str, answer: Response) -> Response:
-        """Have a browser be known by a token from now on."""
-        cookie = secrets.token_urlsafe(32)
-        self._logins[cookie] = token
+    async def _logged_in(self, request: HttpRequest, text: str, answer: Response) -> Response:
+        """Have a browser be known by a token from now on, where that may look."""
+        if (token := await self._verified(text)) is None:
+            told = "This token is not taken: it may have ended, or be of elsewhere."
+            return self._entered(request, "", self._refused(request, 401, told))
+        if isinstance(reader := self._judged(token), str):
+            return self._entered(request, "", self._refused(request, 403, reader))
+        person = self._sign(repr(reader.caller.person if reader.caller.subject else reader.caller.client))
+        cookie = f"{person}.{secrets.token_urlsafe(32)}"
+        self._logins.setdefault(person, LRUCache(_N_LOGINS))[cookie] = text
         return self._entered(request, cookie, answer)
 
     def _entered(self, request: HttpRequest, cookie: str, answer: Response) -> Response:
-        is_https = urlsplit(self._origin(request)).scheme == "https"
-        answer.set_cookie(_cookie_name(request), cookie, secure=is_https, httponly=True, samesite="strict")
+        _COOKIE.set(answer, self._origin(request), cookie)
         return answer
 
     # -- forms ------------------------------------------------------------------------------------------------------
 
+    def _cookie(self, request: HttpRequest) -> str:
+        return _COOKIE.of(request, self._origin(request))
+
     def _origin(self, request: HttpRequest) -> str:
-        """Return the page's own origin: as people reach the server, where its operator says how."""
-        base = urlsplit(self._host.surface.operator.settings.auth_base_url)
-        scheme, netloc = (base.scheme, base.netloc) if base.netloc else (request.url.scheme, request.url.netloc)
-        return f"{scheme}://{netloc}".lower()
+        return own_origin(self._host.surface.operator.settings.auth_base_url, request)
 
     def _is_own(self, request: HttpRequest) -> bool:
-        return request.headers.get("origin", "").lower() == self._origin(request)
+        return "origin" in request.headers and is_of_own_page(request, self._origin(request))
 
     def _form_key(self, request: HttpRequest) -> str:
         """Return what forms of one browser bring along; another each time, so that compression tells nothing of it."""
         salt = secrets.token_hex(8)
-        return f"{salt}.{self._sign(salt + request.cookies.get(_cookie_name(request), ''))}"
+        return f"{salt}.{self._sign(salt + self._cookie(request))}"
 
     def _fits(self, request: HttpRequest, form_key: str) -> bool:
-        cookie = request.cookies.get(_cookie_name(request), "")
+        cookie = self._cookie(request)
         salt, _, signed = form_key.partition(".")
-        return bool(cookie) and _is_same(signed, self._sign(salt + cookie))
+        return bool(cookie) and is_same(signed, self._sign(salt + cookie))
 
     def _sign(self, text: str) -> str:
         return blake2b(text.encode(), key=self._secret, digest_size=16).hexdigest()
@@ -202,11 +212,3 @@ def own_path(request: HttpRequest) -> str:
 
 def _home(request: HttpRequest) -> Response:
     return RedirectResponse(f"{request.scope.get('root_path', '')}/", 303)
-
-
-def _cookie_name(request: HttpRequest) -> str:
-    return f"agent-utilities-page-{request.url.port or request.url.scheme}"
-
-
-def _is_same(one: str, other: str) -> bool:
-    return secrets.compare_digest(one.encode(), other.encode())

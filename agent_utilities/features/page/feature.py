@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import secrets
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from contextvars import copy_context
+from collections.abc import Sequence
 from functools import partial
 from pkgutil import resolve_name
-from typing import Any
 
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -33,20 +29,18 @@ class Page(Feature):
         self.key = secrets.token_urlsafe(32)
         self._tail: Tail | None = None
         self._app: ASGIApp | None = None
-        self._group: asyncio.TaskGroup | None = None
 
     def routes(self) -> Sequence[BaseRoute]:
         """Return the routes of the page; over stdio there are none. All else is imported when somebody first looks."""
         if self._tail is None:
             self._tail = Tail(self.host)
-            logging.getLogger("uvicorn.access").addFilter(_HideKey(self.key))
         return [Route("/", self), Route("/page/{rest:path}", self)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for the page."""
         if self._app is None:
             make = await in_daemon_thread(partial(resolve_name, "agent_utilities.features.page.site:application"))
-            self._app = self._app or make(self.host, self.key, self._tail, self._start)
+            self._app = self._app or make(self.host, self.key, self._tail)
         await self._app(scope, receive, send)
 
     async def run(self) -> None:
@@ -63,18 +57,9 @@ class Page(Feature):
                 print(f"page: {where} for whom a rule of access gives the right page.read", file=sys.stderr)
             elif is_loopback(address):
                 print(f"page: {where}?key={self.key}", file=sys.stderr)
-        async with asyncio.TaskGroup() as self._group:
-            await self.host.stopping.begun.wait()
-            if self._tail is not None:
-                self._tail.look_again()
-            await asyncio.get_running_loop().create_future()
-
-    def _start(self, work: Callable[[], Awaitable[Any]]) -> asyncio.Task[Any]:
-        from agent_utilities.features.logins.browser import start_in  # where somebody logs in at an issuer
-
-        if self._group is None:
-            raise RuntimeError("the server is not running")
-        return start_in(self._group, copy_context(), work)
+        await self.host.stopping.begun.wait()
+        if self._tail is not None:
+            self._tail.look_again()
 
     def notify(self, event: Event) -> None:
         """Keep a call for the page, where there is one; a change of who may what ends what others read of it."""
@@ -82,18 +67,3 @@ class Page(Feature):
             self._tail.note(event)
         elif self._tail is not None:
             self._tail.look_again()
-
-
-class _HideKey(logging.Filter):
-    """Takes the key of the page's link out of a web server's access log, whose lines hold URLs."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__()
-        self._key = key
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Let every line through, without the key."""
-        if isinstance(record.args, tuple):
-            given = (arg.replace(self._key, "...") if isinstance(arg, str) else arg for arg in record.args)
-            record.args = tuple(given)
-        return True

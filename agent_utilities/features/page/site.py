@@ -33,7 +33,6 @@ from agent_utilities.upstream.configuration.config_text import shown
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.upstream.http.account import Start
 
 logger = logging.getLogger("agent_utilities.page")
 
@@ -46,16 +45,15 @@ _PANELS = (*(each.PANEL for each in (surface, prompt, servers, calls, usage, wor
 PANELS: dict[str, Panel] = {each.name: each for each in _PANELS}
 
 
-def application(host: AgentServer, key: str, tail: Tail, start: Start) -> ASGIApp:
+def application(host: AgentServer, key: str, tail: Tail) -> ASGIApp:
     """Return the page of a server, behind its door.
 
     Args:
         key: of the page's link.
         tail: the last calls.
-        start: starts a task that ends with the server.
     """
     site = Site(host, tail)
-    site.door = Door(AuthContextMiddleware(site.router()), host, key, site.refused, start)
+    site.door = Door(AuthContextMiddleware(site.router()), host, key, site.refused)
     return GZipMiddleware(site.door)
 
 

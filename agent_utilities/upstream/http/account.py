@@ -5,29 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider, TokenStorage
+from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import (
-    AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
     OAuthMetadata,
     OAuthToken,
     ProtectedResourceMetadata,
 )
-from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
-from mcp_types.version import LATEST_HANDSHAKE_VERSION
-from pydantic import AnyUrl, BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict
 
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.upstream.config import OAuthClient, UpstreamConfig
+from agent_utilities.upstream.http.authorization import Authorization, Known, probe
 from agent_utilities.upstream.http.http_client import bounded_client
 from agent_utilities.upstream.sealed_store import SealedStore
 
@@ -35,8 +32,6 @@ logger = logging.getLogger(__name__)
 # See `login.py`: what the SDK logs besides is told in a line.
 logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
 
-LOGIN_S = 600.0
-"""Seconds that a person has for a login, from the link to the end."""
 Start = Callable[[Callable[[], Awaitable[Any]]], "asyncio.Task[Any]"]
 """Starts a task that ends with the server; an error that it raises is what it brings."""
 Name = tuple[str, ...]
@@ -47,99 +42,11 @@ _LONG_AGO_S = 1.0
 """An expiry that is over; the SDK takes 0 for none."""
 
 
-class OwnLoginError(RuntimeError):
-    """A login could not be made."""
-
-
 class OwnLoginNeededError(PermissionError):
     """A person has not logged in at an upstream, or the login has ended."""
 
     def __init__(self) -> None:
         super().__init__("it wants your own login, which was not made yet, or has ended")
-
-
-def _future() -> asyncio.Future[Any]:
-    return asyncio.get_running_loop().create_future()
-
-
-@dataclass(frozen=True, eq=False)
-class BrowserSteps:
-    """What a login does in a person's browser: it is sent to an address, and comes back with a code."""
-
-    address: asyncio.Future[str] = field(default_factory=_future)
-    code: asyncio.Future[AuthorizationCodeResult] = field(default_factory=_future)
-
-
-@dataclass(frozen=True)
-class _Known(TokenStorage):
-    """What a flow begins with; what it brings it holds itself."""
-
-    client: OAuthClientInformationFull | None
-    tokens: OAuthToken | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_tokens(self, tokens: OAuthToken) -> None: ...
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None: ...
-
-
-async def authorized(
-    url: str, steps: BrowserSteps, redirect_uri: str, client: OAuthClient, headers: Mapping[str, str]
-) -> OAuthContext:
-    """Have a person log in at a server by its own authorization server; return what that gave.
-
-    Found, registered at and asked as the SDK does it. It is registered anew each time: a registration that was kept
-    may be gone at the other end, and a browser would be shown an error page of theirs.
-
-    Args:
-        url: the server's MCP endpoint.
-        steps: the person's browser.
-        redirect_uri: where the browser comes back to.
-        client: what the authorization server is told of us, where it does not let clients register themselves.
-        headers: of requests to the server itself.
-
-    Raises:
-        Exception: whatever the SDK raises where a login fails.
-        TimeoutError: it took too long.
-    """
-    secret = client.client_secret.get_secret_value() if client.client_secret is not None else None
-    method = "client_secret_basic" if secret is not None else "none"
-    about = OAuthClientMetadata(
-        client_name="agent-utilities gateway",
-        redirect_uris=[AnyUrl(redirect_uri)],
-        grant_types=["authorization_code", "refresh_token"],
-        response_types=["code"],
-        scope=" ".join(client.scopes) or None,
-        token_endpoint_auth_method=method,
-    )
-    known = None
-    if client.client_id is not None:
-        known = OAuthClientInformationFull(client_id=client.client_id, client_secret=secret, **about.model_dump())
-
-    async def show(address: str) -> None:
-        metadata = oauth.context.oauth_metadata
-        if known is not None and metadata is not None and (taken := metadata.token_endpoint_auth_methods_supported):
-            if secret is not None and method not in taken:  # all must take that one, and some say that they do not
-                known.token_endpoint_auth_method = "client_secret_post"
-        steps.address.set_result(address)
-
-    oauth = OAuthClientProvider(url, about, _Known(known), show, lambda: steps.code)
-    async with asyncio.timeout(LOGIN_S), bounded_client() as web:
-        response = await web.send(_probe(url, headers), auth=oauth, stream=True)
-    if oauth.context.current_tokens is None:
-        raise OwnLoginError(f"it asked for no login, and answered HTTP {response.status_code}")
-    return oauth.context
-
-
-def _probe(url: str, headers: Mapping[str, str]) -> httpx2.Request:
-    """Return a request to which a server answers where to log in."""
-    told = {"accept": "application/json, text/event-stream", MCP_PROTOCOL_VERSION_HEADER: LATEST_HANDSHAKE_VERSION}
-    return httpx2.Request("POST", url, headers={**headers, **told}, json={"jsonrpc": "2.0", "id": 0, "method": "ping"})
 
 
 class Kept(BaseModel):
@@ -256,9 +163,16 @@ class Account(httpx2.Auth):
 
     # -- making and using it -----------------------------------------------------------------------------------------
 
-    async def log_in(self, steps: BrowserSteps, *, redirect_uri: str) -> None:
-        """Have the person log in, and keep what that gives in place of what there was; see `authorized`."""
-        await self._keep(Kept.of(await authorized(self._url, steps, redirect_uri, self._client, self._headers)))
+    async def authorization(self, redirect_uri: str) -> Authorization:
+        """Return how people log in there. It is registered anew each time.
+
+        A registration that was kept may be gone at the other end, and a browser would be shown an error page of theirs.
+        """
+        return await Authorization.at(self._url, redirect_uri, self._client, self._headers)
+
+    async def logged_in(self, context: OAuthContext) -> None:
+        """Keep what a login has brought in place of what there was."""
+        await self._keep(Kept.of(context))
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request as the person, with a newer token where the one that there is is refused."""
@@ -316,12 +230,13 @@ class Account(httpx2.Auth):
     async def _exchanged(self, kept: Kept) -> Kept | None:
         """Return what an authorization server gives for a login; None for nothing."""
         about = OAuthClientMetadata(redirect_uris=None)
-        oauth = OAuthClientProvider(self._url, about, _Known(kept.client, kept.tokens))
+        oauth = OAuthClientProvider(self._url, about, Known(kept.client, kept.tokens))
         oauth.context.oauth_metadata, oauth.context.protected_resource_metadata = kept.metadata, kept.resource
         oauth.context.token_expiry_time = _LONG_AGO_S
-        probe = _probe(self._url, {})
-        async with bounded_client() as client, aclosing(oauth.async_auth_flow(probe)) as flow:
-            if (asked := await anext(flow)) is not probe:  # else there is nothing to renew it by
+        request = probe(self._url, {})
+        web = bounded_client(self._url, self._client.hosts)
+        async with web as client, aclosing(oauth.async_auth_flow(request)) as flow:
+            if (asked := await anext(flow)) is not request:  # else there is nothing to renew it by
                 try:
                     async with asyncio.timeout(RENEWAL_S):
                         response = await client.send(asked)

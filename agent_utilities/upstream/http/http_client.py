@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agent_utilities.compat.sdk_client import is_followed
 from agent_utilities.upstream.errors import Cause
+from agent_utilities.upstream.http.guard import Guard
 from agent_utilities.upstream.limits import TURN_BYTES, IncomingMessage, Limits, TooMuchError, Turns, Unfinished
 
 _KEY = "agent-utilities/upstream"
@@ -144,6 +145,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         self,
         *,
         headers: Mapping[str, str],
+        guard: Guard,
         auth: httpx2.Auth | None = None,
         limits: Limits,
         unfinished: Unfinished,
@@ -155,7 +157,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             auth=auth,
             timeout=httpx2.Timeout(CONNECT_S, read=None),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=_KEPT_S),
-            event_hooks={"response": [partial(_bound, limits, unfinished)]},
+            event_hooks={"request": [guard], "response": [partial(_bound, limits, unfinished)]},
         )
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
@@ -212,10 +214,14 @@ async def _bound(limits: Limits, unfinished: Unfinished, response: httpx2.Respon
         response.headers.pop(name, None)
 
 
-def bounded_client() -> httpx2.AsyncClient:
-    """Return a client for what is asked beside MCP's messages, such as a login: bounded alike, and errors raise."""
+def bounded_client(url: str, hosts: Iterable[str] = ()) -> httpx2.AsyncClient:
+    """Return a client for what is asked beside MCP's messages, such as a login: bounded alike, and errors raise.
+
+    Args:
+        url, hosts: see `Guard`.
+    """
     bound = partial(_bound, Limits(message_bytes=_LOGIN_BYTES), Unfinished())
-    return httpx2.AsyncClient(timeout=CONNECT_S, event_hooks={"response": [bound]})
+    return httpx2.AsyncClient(timeout=CONNECT_S, event_hooks={"request": [Guard(url, hosts)], "response": [bound]})
 
 
 def _kind(response: httpx2.Response) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shlex
 import shutil
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from key_value.aio.stores.filetree import (
 from agent_utilities.upstream.config import OAuthClient, UpstreamConfig
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.folders import gateway_folder
+from agent_utilities.upstream.http.guard import Guard
 
 # The SDK logs the traceback of an error that it raises besides, and that is told in a line: only who set up logging
 # for it is shown both.
@@ -122,6 +124,8 @@ async def log_in(config: UpstreamConfig, folder: str) -> None:
     headers = {name: value.get_secret_value() for name, value in config.headers.items()}
     tokens = tokens_of(config, folder)
     shutil.rmtree(tokens, ignore_errors=True)
-    login = Login(config, folder, is_asked_for=True)
-    async with Client(transport(config.url.get_secret_value(), headers=headers, auth=login)):
+    login, url = Login(config, folder, is_asked_for=True), config.url.get_secret_value()
+    guard = Guard(url, config.oauth.hosts if config.oauth is not None else ())
+    made = partial(httpx2.AsyncClient, event_hooks={"request": [guard]})
+    async with Client(transport(url, headers=headers, auth=login, httpx_client_factory=made)):
         (tokens / DONE).touch()

@@ -17,6 +17,7 @@ from mcp.shared.message import ClientMessageMetadata, SessionMessage
 
 from agent_utilities.compat.sdk_client import events_of
 from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.http.guard import Guard
 from agent_utilities.upstream.http.http_client import HttpTrouble, UpstreamHttpClient, trouble_of_status
 from agent_utilities.upstream.limits import TooMuchError, Unfinished
 
@@ -34,6 +35,7 @@ class HttpUpstream:
         self._new_client = partial(
             UpstreamHttpClient,
             headers={name: value.get_secret_value() for name, value in config.headers.items()},
+            guard=Guard(self._url, config.oauth.hosts if config.oauth is not None else ()),
             auth=auth,
             limits=config.limits,
             unfinished=unfinished,

@@ -36,6 +36,8 @@ class Office:
     def __init__(self, url: str, issuer: Issuer, folder: Path, gateway: AgentServer, ann: str, bob: str) -> None:
         self.url, self.issuer, self.folder, self.gateway = url, issuer, folder, gateway
         self.ann, self.bob = ann, bob
+        self.gate = gateway.auth if isinstance(gateway.auth, Issuer) else None
+        """The issuer that its callers log in at, if they do."""
         self.kept = folder / "kept" / "logins"
 
     @asynccontextmanager

@@ -154,6 +154,8 @@ class Browser:
     def __init__(self, **cookies: str) -> None:
         self._web = httpx2.AsyncClient(cookies=cookies, follow_redirects=False, timeout=30)
         self.page, self.url = "", ""
+        self.headers: dict[str, str] = {}
+        """Of the forms that it sends."""
         self.seen: list[str] = []
         """Every address that it was at."""
 
@@ -172,7 +174,8 @@ class Browser:
             if (name := re.search(r'name="([^"]*)"', tag))
         }
         target = urljoin(self.url, html.unescape(action[1]) if action else "")
-        return await self._follow(self._web.build_request("POST", target, data={**given, **filled}))
+        request = self._web.build_request("POST", target, data={**given, **filled}, headers=self.headers)
+        return await self._follow(request)
 
     async def _follow(self, request: httpx2.Request) -> int:
         while True:

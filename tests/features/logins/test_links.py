@@ -13,7 +13,7 @@ from tests.features.logins.gateways import Office, asked, has_login, log_in, off
 from tests.features.logins.issuers import Browser
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
-SPENT = 410
+SPENT, FOREIGN = 410, 403
 
 
 @pytest.fixture
@@ -85,6 +85,44 @@ class TestByTokens:
             assert cookies
             posted = await anns.post(link, data={"step": "token", "token": at.ann})
             assert posted.status_code == SPENT
+
+    async def test_takes_no_form_of_another_port_or_site(self, tmp_path: Path) -> None:
+        async with link_of_ann(tmp_path) as (at, link), Browser() as anns:
+            await anns.open(link)
+            await anns.press(token=at.ann)
+            confirm = anns.page, anns.url
+            for anns.headers in (
+                {"origin": "http://127.0.0.1:9999", "sec-fetch-site": "same-site"}, {"origin": "null"},
+                {"origin": "https://evil.example"}, {"sec-fetch-site": "same-site"}, {"sec-fetch-site": "cross-site"},
+            ):  # fmt: skip
+                anns.page, anns.url = confirm
+                assert await anns.press() == FOREIGN
+            anns.page, anns.url = confirm
+            anns.headers = {"origin": at.url}
+            assert await anns.press() == 401  # on to the issuer, which knows nobody in this browser
+
+    async def test_of_one_person_ends_no_login_of_another_however_many_are_begun(self, tmp_path: Path) -> None:
+        async with link_of_ann(tmp_path, has_issuer=True) as (at, link):
+            async with Browser(at_gate="ann", at_mail="ann@mail") as anns, at.client(at.bob) as bob:
+                await anns.open(link)
+                assert await anns.press() == 200
+                for _ in range(30):
+                    async with Browser() as bobs:
+                        await bobs.open(await asked(bob))
+                        form = bobs.page, bobs.url
+                        for bobs.page, bobs.url in [form] * 8:
+                            assert await bobs.press() == 401  # on to the issuer, where nobody knows this browser
+                assert await anns.press() == 200
+            assert await has_login(at, at.ann)
+
+    async def test_have_one_client_registered_at_the_servers_issuer(self, tmp_path: Path) -> None:
+        async with link_of_ann(tmp_path, has_issuer=True) as (at, link):
+            for _ in range(5):
+                async with Browser(at_gate="bob") as bobs:
+                    await bobs.open(link)
+                    assert await bobs.press() == 403
+            assert at.gate is not None
+            assert len(at.gate.clients) == 1
 
     async def test_is_tried_so_often_and_no_more(self, tmp_path: Path) -> None:
         async with link_of_ann(tmp_path) as (at, link), Browser() as bobs:

@@ -47,6 +47,24 @@ def notes(**environ: str) -> AgentServer:
     return server
 
 
+def token_of(team: Team, name: str) -> str:
+    return team.token(name)["authorization"].split()[1]
+
+
+async def another_browser(web: httpx2.AsyncClient, token: str) -> dict[str, str]:
+    """Log in with a token in another browser, and return its cookies."""
+    web.cookies.clear()
+    await web.post("/page/login", data={"token": token}, headers=ORIGIN)
+    return dict(web.cookies)
+
+
+async def status_in(web: httpx2.AsyncClient, browser: dict[str, str]) -> int:
+    """Return how the page answers a browser."""
+    web.cookies.clear()
+    web.cookies.update(browser)
+    return (await web.get("/")).status_code
+
+
 class TestLink:
     @every("panel", PANELS)
     async def test_lets_in_whoever_has_it_and_nobody_else(self, panel: str) -> None:
@@ -149,16 +167,40 @@ class TestForms:
 class TestTokens:
     async def test_let_in_whom_a_rule_gives_the_right(self, tmp_path: Path) -> None:
         team = Team(tmp_path, TEAM)
-        tokens = [team.token(name)["authorization"].split()[1] for name in ("ann", "bob", "eve")]
         got = []
-        for token in tokens:
-            async with logged_in(team.server(), token) as web:
-                key = "x"
-                if (status := (await web.get("/")).status_code) == 200:
-                    key = await form_key(web, "/")
+        for name in ("ann", "bob"):
+            async with logged_in(team.server(), token_of(team, name)) as web:
+                status, key = (await web.get("/")).status_code, await form_key(web, "/")
                 pressed = await web.post("/page/tool", data={"named": "git_log", "form_key": key}, headers=ORIGIN)
                 got.append((status, pressed.status_code))
-        assert got == [(200, 200), (200, 403), (403, 403)]
+        assert got == [(200, 200), (200, 403)]
+
+    async def test_of_whom_no_rule_gives_it_are_refused_and_nothing_of_them_is_kept(self, tmp_path: Path) -> None:
+        team = Team(tmp_path, TEAM)
+        eve = token_of(team, "eve")
+        async with web_of(team.server()) as web:
+            refused = await web.post("/page/login", data={"token": eve}, headers=ORIGIN)
+            assert (refused.status_code, "page.read" in refused.text) == (403, True)
+            assert not web.cookies.get("agent-utilities-page-http", "").strip('"')
+            assert (await web.get("/")).status_code == 401
+
+    async def test_of_one_person_end_nobody_elses_login(self, tmp_path: Path) -> None:
+        team, n_logins = Team(tmp_path, TEAM), 1010
+        ann, bob, eve = (token_of(team, name) for name in ("ann", "bob", "eve"))
+        async with web_of(team.server()) as web:
+            anns, bobs = [await another_browser(web, token) for token in (ann, bob)]
+            for token in [bob] * 20 + [eve] * n_logins:
+                await another_browser(web, token)
+            assert [await status_in(web, browser) for browser in (anns, bobs)] == [200, 401]
+
+    async def test_of_one_person_are_kept_in_eight_browsers(self, tmp_path: Path) -> None:
+        team = Team(tmp_path, TEAM)
+        ann = token_of(team, "ann")
+        async with web_of(team.server()) as web:
+            browsers = [await another_browser(web, ann) for _ in range(8)]
+            assert [await status_in(web, browser) for browser in browsers] == [200] * 8
+            await another_browser(web, ann)
+            assert sorted([await status_in(web, browser) for browser in browsers]) == [200] * 7 + [401]
 
     async def test_that_are_none_let_nobody_in(self, tmp_path: Path) -> None:
         server = Team(tmp_path, TEAM).server()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
@@ -66,9 +66,9 @@ async def test_whom_a_rule_gives_the_right_gets_in_by_their_login(url: str) -> N
 
 async def test_whom_none_does_is_told_so(url: str) -> None:
     async with httpx2.AsyncClient(base_url=url) as browser:
-        await browser.get(await came_back(browser, "bob"))
-        refused = await browser.get("/")
-    assert (refused.status_code, "page.read" in refused.text) == (403, True)
+        refused = await browser.get(await came_back(browser, "bob"))
+        assert (refused.status_code, "page.read" in refused.text) == (403, True)
+        assert (await browser.get("/")).status_code == 401
 
 
 async def test_a_login_ends_in_the_browser_that_it_began_in(url: str) -> None:
@@ -76,4 +76,38 @@ async def test_a_login_ends_in_the_browser_that_it_began_in(url: str) -> None:
         back = await came_back(browser, "ann")
         assert (await other.get(back)).status_code == 401
         assert (await other.get("/")).status_code == 401
+        for changed in (back.replace("state=", "state=x"), back.split("?")[0], f"{back.split('?')[0]}?state="):
+            assert (await browser.get(changed)).status_code == 401
+        assert (await browser.get(back)).status_code == 200
+
+
+async def test_a_login_ends_once(url: str) -> None:
+    async with httpx2.AsyncClient(base_url=url) as browser:
+        back = await came_back(browser, "ann")
+        assert (await browser.get(back)).status_code == 200
+        assert (await browser.get(back)).status_code == 401
+
+
+async def test_a_login_that_was_refused_or_whose_code_is_none_is_told_so(url: str) -> None:
+    async with httpx2.AsyncClient(base_url=url) as browser:
+        for given, told in (("error=access_denied", "it was refused: access_denied"), ("code=guessed", "HTTP 400")):
+            sent = httpx2.URL((await browser.get(PATH)).headers["location"])
+            issuer = f"{sent.scheme}://{sent.netloc.decode()}"
+            refused = await browser.get(f"{BACK}?state={sent.params['state']}&iss={issuer}&{given}")
+            assert (refused.status_code, told in refused.text) == (401, True), refused.text
+
+
+async def test_logins_of_strangers_end_nobody_elses_and_have_one_client_registered(url: str) -> None:
+    async with httpx2.AsyncClient(base_url=url) as browser, httpx2.AsyncClient(base_url=url) as stranger:
+        back = await came_back(browser, "ann")
+        sent = [parse_qs(urlsplit((await stranger.get(PATH)).headers["location"]).query) for _ in range(300)]
+        assert len({each["client_id"][0] for each in sent}) == 1
+        assert len({each["state"][0] for each in sent}) == len({each["code_challenge"][0] for each in sent}) == 300
+        assert (await browser.get(back)).status_code == 200
+
+
+async def test_a_login_that_took_too_long_has_ended(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with httpx2.AsyncClient(base_url=url) as browser:
+        back = await came_back(browser, "ann")
+        monkeypatch.setattr("agent_utilities.features.page.issuer.LOGIN_S", -1.0)
         assert (await browser.get(back)).status_code == 401

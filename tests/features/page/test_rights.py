@@ -11,6 +11,7 @@ from agent_utilities.features.page.site import PANELS
 from tests.features.access.team import Team
 from tests.features.page.looking import ORIGIN, form_key, logged_in
 from tests.features.page.test_door import TEAM
+from tests.mcp.in_process import web_of
 
 pytestmark = pytest.mark.anyio
 PATHS = ["/", *(f"/page/{name}" for name in PANELS)]
@@ -44,7 +45,8 @@ async def test_who_reads_presses_nothing(tmp_path: Path) -> None:
 async def test_who_has_neither_right_sees_and_presses_nothing(tmp_path: Path) -> None:
     team = Team(tmp_path, TEAM)
     token = team.token("eve")["authorization"].removeprefix("Bearer ")
-    async with logged_in(team.server(), token) as web:
+    async with web_of(team.server()) as web:
+        web.headers["authorization"] = f"Bearer {token}"
         assert await statuses(web, [*PATHS, *ACTIONS, "/page/calls/events"]) == {403}
         assert await pressed(web, "") == {403}
 
