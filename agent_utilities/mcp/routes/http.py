@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.compat.fastmcp_server import whole_lifespan
 from agent_utilities.errors import InputError
+from agent_utilities.mcp.access_log import hide_secrets
 from agent_utilities.mcp.events import Event, RequestRefused
 from agent_utilities.mcp.routes.host_guard import HostGuard, accepted_on, is_guarded
 from agent_utilities.mcp.wire.request import SelectionMiddleware
@@ -56,6 +57,7 @@ def application(
         make: FastMCP's own, asked with what is `given`.
         more: returns the routes beside those of MCP.
     """
+    hide_secrets()
     path, transport = given.get("path"), given.get("transport", "http")
     protection = given.pop("host_origin_protection", None)
     hosts, origins = given.pop("allowed_hosts", None) or (), given.pop("allowed_origins", None) or ()
