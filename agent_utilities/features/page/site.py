@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("agent_utilities.page")
 
 FOLDER = Path(__file__).parent
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a cell begins with that is a formula to a spreadsheet."""
+_SIGN = r"[=+\-@\u2212\uff0b-\uff0d\uff1d\uff20\ufe62-\ufe6b]"
+_FORMULA = re.compile(rf"""(^|[,;|"'\t\r\n])(?=[\s\u200b-\u200f\u2060\ufeff]*{_SIGN})|^(?=[\t\r\n])""")
+"""Before what a spreadsheet takes for a formula, whatever it takes for the end of a cell."""
 
 _PANELS = (*(each.PANEL for each in (surface, prompt, servers, calls, usage, words)), calls.SESSIONS, tool.PANEL)
 """In the order of the navigation."""
@@ -260,7 +261,7 @@ def _as_csv(tables: Mapping[str, Table], name: str) -> Response:
     if name not in tables:
         raise PageError(f"no table of that name: {name!r}; there are {', '.join(tables) or 'none'}")
     written = io.StringIO()
-    rows = csv.writer(written)
+    rows = csv.writer(written, quoting=csv.QUOTE_ALL)
     for row in (tables[name].columns, *tables[name].rows):
         rows.writerow([_cell(value) for value in row])
     headers = {"content-disposition": f'attachment; filename="{name}.csv"'}
@@ -268,6 +269,5 @@ def _as_csv(tables: Mapping[str, Table], name: str) -> Response:
 
 
 def _cell(value: Any) -> Any:
-    if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULA) else value
-    return json.dumps(value) if isinstance(value, list | tuple | dict) else value
+    text = json.dumps(value) if isinstance(value, list | tuple | dict) else value
+    return _FORMULA.sub(r"\1'", text) if isinstance(text, str) else text

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import html
+import io
 import json
 import re
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import httpx2
 import pytest
 
 from agent_utilities import AgentServer
+from agent_utilities.features.page.panel import Table
+from agent_utilities.features.page.site import _as_csv
 from tests.every import every
 from tests.features.access.team import Team
 from tests.features.page.looking import ORIGIN, form_key, logged_in, opened
@@ -153,14 +157,47 @@ class TestCalls:
             assert "a-secret-name" not in (await web.get("/page/calls")).text
 
 
+def formulas(text: str) -> list[str]:
+    """Return the cells that a spreadsheet takes for formulas, whatever separator it goes by."""
+    cells = (
+        cell
+        for separator in ",;\t|"
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        for cell in row
+    )
+    plain = (re.sub('^[\\s\u200b\ufeff"]+', "", cell) for cell in cells if not re.fullmatch('-?[0-9.]+"?', cell))
+    return [cell for cell in plain if unicodedata.normalize("NFKC", cell)[:1] in ("=", "+", "-", "@", "\u2212")]
+
+
 class TestTables:
     async def test_are_no_formulas_to_a_spreadsheet(self) -> None:
         server = notes()
-        server.tool(name="=cmd", tags={"@x"})(lambda: "done")
+        server.tool(name="=cmd", tags={"@x", "a;=1"})(lambda: "done")
         async with opened(server) as web:
-            rows = list(csv.reader((await web.get("/?format=csv")).text.splitlines()))
+            text = (await web.get("/?format=csv")).text
+        rows = list(csv.reader(text.splitlines()))
         assert rows[0][0] == "name"
         assert {row[0] for row in rows[1:]} == {"read_note", "'=cmd"}
+        assert text.startswith('"name","server"')
+        assert formulas(text) == []
+
+    @every("separator", [",", ";", "\t", "|"])
+    @every("sign", [*"=+-@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe66", "\ufe62", "\u2212", "\tx", "\rx", "\nx"])
+    def test_are_none_whatever_a_spreadsheet_takes_for_the_end_of_a_cell(self, sign: str, separator: str) -> None:
+        bad = [
+            lead + text + "1+1"
+            for text in (sign, f"a{separator}{sign}", f'a"{separator}"{sign}', f"a\n{sign}", f"a\r\n{sign}")
+            for lead in ("", " ", "\u00a0", "\u200b", "\ufeff")
+        ]
+        table = Table(("name", "n"), [*((text, -1.5) for text in bad), (bad, 2), ({"a": sign}, None)])
+        written = _as_csv({"t": table}, "t").body.decode()
+        assert formulas(written) == []
+        assert "-1.5" in written
+
+    def test_of_plain_words_are_as_they_were(self) -> None:
+        words = ["a-b", "1+1", "a = b", "x@y.example", "", "so, that", 'he said "no"']
+        written = _as_csv({"t": Table(("name",), [(each,) for each in words])}, "t").body.decode()
+        assert [row[0] for row in csv.reader(io.StringIO(written, newline=""))][1:] == words
 
     async def test_that_there_are_not_are_told(self) -> None:
         async with opened(notes()) as web:
