@@ -77,7 +77,7 @@ class UsageReport:
 
 
 _OF = "(:server IS NULL OR server = :server)"
-_SINCE = f"{_OF} AND at_ms >= :ms"
+_SINCE = f"{_OF} AND (:subject IS NULL OR subject = :subject) AND at_ms >= :ms"
 _CALLS = f"""
     SELECT server, upstream, called, n, sum(NOT ok),
         round(min(ms) FILTER (WHERE place >= 0.5 * n), 3), round(min(ms) FILTER (WHERE place >= 0.95 * n), 3)
@@ -93,10 +93,16 @@ _EMPTY_SEARCHES = f"""SELECT server, request, count(*) FROM searches
     WHERE {_SINCE} AND n_found = 0 AND request <> '' GROUP BY server, request"""
 
 
-def read_report(path: Path, now_ms: int, *, server: str | None = None, days: int = 30) -> UsageReport:
-    """Return what a log tells of the last days, whole ones of UTC with today; nothing where there is no log."""
+def read_report(
+    path: Path, now_ms: int, *, server: str | None = None, days: int = 30, subject: str | None = None
+) -> UsageReport:
+    """Return what a log tells of the last days, whole ones of UTC with today; nothing where there is no log.
+
+    Args:
+        subject: whose calls and searches; None for everybody's. Lists are everybody's always.
+    """
     first_day = now_ms // DAY_MS - days + 1
-    of = {"server": server, "day": first_day, "ms": first_day * DAY_MS}
+    of = {"server": server, "day": first_day, "ms": first_day * DAY_MS, "subject": subject}
     with snapshot(path) as connection:
         if connection is None:
             return UsageReport({})
@@ -112,9 +118,11 @@ def read_report(path: Path, now_ms: int, *, server: str | None = None, days: int
     return merged([UsageReport(by_day, servers, tools, uncalled, n_tokens, n_searches, n_empty, empty)])
 
 
-def read_days(path: Path, now_ms: int, *, server: str, days: int) -> list[tuple[int, str, str, int]]:
+def read_days(
+    path: Path, now_ms: int, *, server: str, days: int, subject: str | None
+) -> list[tuple[int, str, str, int]]:
     """Return how often each tool was called on each of the last days: day from the epoch, upstream, tool, number."""
-    of = {"server": server, "ms": (now_ms // DAY_MS - days + 1) * DAY_MS}
+    of = {"server": server, "ms": (now_ms // DAY_MS - days + 1) * DAY_MS, "subject": subject}
     with snapshot(path) as connection:
         if connection is None:
             return []

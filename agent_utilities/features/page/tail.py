@@ -141,7 +141,7 @@ class Tail:
             each
             for each in self.kept
             if each.n > after
-            and (reader.operates or each.person == reader.caller.person != ("", ""))
+            and (reader.operates or (all(each.person) and each.person == reader.caller.person))
             and not (failed and each.ok)
             and wanted["server"] in each.server.casefold()
             and wanted["called"] in each.tool.casefold()

@@ -17,19 +17,23 @@ from agent_utilities.features.page.surface import Row, asked, rows_of
 from agent_utilities.features.usage.feature import Usage
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import Channel, NameSet, fold
-from agent_utilities.usage.model import DAY_MS
+from agent_utilities.usage.model import DAY_MS, EVERYBODY, NOBODY
 from agent_utilities.usage.report import CallRow, read_days, read_report
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
 
 _MOST_DAYS = 365
+_NONE = "?"
+"""The subject of no call."""
 _COLUMNS = ("server", "tool", "calls", "failed", "p50_ms", "p95_ms")
 _IDLE = ("server", "tool", "lists", "tokens")
 
 
 async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
-    """Return what the log tells of tools that a reader may use; to an operator of all, and which words found nothing.
+    """Return what the log tells of a reader's own calls; to an operator of everybody's, and what comes to nothing.
+
+    Where usage is counted for all together (`MCP_USAGE_SCOPE`) nobody's own calls are known apart.
 
     Raises:
         PageError: the number of days can't be read.
@@ -38,9 +42,11 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
     days, feature = _days(request.query_params.get("days", "")), host.feature(Usage)
     if feature is None or feature.mode == "off":
         return {"mode": "off", "days": days, "tables": {}}
-    now_ms, path = int(time.time() * 1000), feature.path
-    report = await in_daemon_thread(partial(read_report, path, now_ms, server=host.name, days=days))
-    by_day = await in_daemon_thread(partial(read_days, path, now_ms, server=host.name, days=days))
+    now_ms, own = int(time.time() * 1000), feature.subject()
+    subject = None if reader.operates else own if own not in (EVERYBODY, NOBODY) else _NONE
+    of = {"server": host.name, "days": days, "subject": subject}
+    report = await in_daemon_thread(partial(read_report, feature.path, now_ms, **of))
+    by_day = await in_daemon_thread(partial(read_days, feature.path, now_ms, **of))
     known = await rows_of(host, reader, await asked(host, reader, request))
     permitted = {row.name for row in known if row.verdict != "denied"}
 
@@ -49,7 +55,7 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
 
     tools = [row for row in report.tools if may_know(row.tool)]
     by_day = [row for row in by_day if may_know(row[2])]
-    uncalled = {row.tool: row for row in report.uncalled if may_know(row.tool)}
+    uncalled = {row.tool: row for row in report.uncalled if reader.operates}
     idle = sorted(
         (row for row in known if row.verdict == "visible" and row.name in uncalled), key=lambda row: -row.tokens
     )
@@ -68,7 +74,8 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
         "idle": [(row, uncalled[row.name].n_lists) for row in idle],
         "idle_tokens": sum(row.tokens for row in idle),
         "n_ended": len(names),
-        "ends": _ends(host, names) if reader.operates and names else (),
+        "ends": _ends(host, names) if names else (),
+        "is_known": subject != _NONE,
         "searches": (report.n_searches, report.n_empty_searches) if reader.operates else None,
         "empty_searches": report.empty_searches if reader.operates else [],
         "tables": {

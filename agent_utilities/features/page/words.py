@@ -22,6 +22,7 @@ from agent_utilities.resolution.answer import status_text
 from agent_utilities.resolution.catalog_ranker import N_RANKED
 from agent_utilities.resolution.prior import gains_of
 from agent_utilities.runtime.waiting import in_daemon_thread, in_turns
+from agent_utilities.usage.model import EVERYBODY, NOBODY
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
@@ -118,7 +119,7 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
     if ranker is None or ranker.index is None:
         values["why_none"] = "there is no ranker, or its index is not made yet"
     else:
-        values |= await _ranks(host, feature, made, query, scope, servers)
+        values |= await _ranks(host, feature, made, query, scope, servers, reader)
     best = [each.name for each in values["ranked"][:_N_DRAWN]] or list(resolution.names[:_N_DRAWN])
     usage = host.feature(Usage)
     of = usage.subject() if usage is not None else ""
@@ -128,7 +129,13 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
 
 
 async def _ranks(
-    host: AgentServer, feature: Query, made: Request, query: str, scope: CallerScope, servers: Mapping[str, str]
+    host: AgentServer,
+    feature: Query,
+    made: Request,
+    query: str,
+    scope: CallerScope,
+    servers: Mapping[str, str],
+    reader: Reader,
 ) -> dict[str, Any]:
     usage, ranker, teaching = host.feature(Usage), feature.resolver.ranker, feature.resolver.teaching
     assert ranker is not None
@@ -145,7 +152,8 @@ async def _ranks(
             ranking: Ranking = await in_daemon_thread(rank)
     except TimeoutError:
         return {"why_none": f"ranking took more than {_RANK_S:g} s"}
-    prior = teaching.prior(of) if teaching is not None else None
+    is_shown = reader.operates or of not in (EVERYBODY, NOBODY)  # else others' calls tell of themselves
+    prior = teaching.prior(of) if teaching is not None and is_shown else None
     gains = gains_of(resolution, prior, scope.names()) if prior is not None and resolution.answered else {}
     places = {name: place for place, name in enumerate(resolution.names, 1)}
     names = [index.documents[place].name for place in ranking.indexes]
@@ -205,7 +213,8 @@ async def _graph(
     edges = await orchestrator.keeper.ask(ask)
     if isinstance(edges, GraphError):
         return {"why_none": f"the graph is not asked: {edges.cause}"}
-    known = [edge for edge in edges if edge[0] in servers and edge[1] in servers]
+    is_shown = reader.operates or scope not in (EVERYBODY, NOBODY)  # else others' calls tell of themselves
+    known = [edge for edge in edges if is_shown and edge[0] in servers and edge[1] in servers]
     told = _once(sorted(known, key=lambda edge: (-edge[3], edge)))
     ran = [
         Ran(statement.strip(), _written(parameters), (names := _names(rows, servers, reader))[:_N_NAMES], len(names))

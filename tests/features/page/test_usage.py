@@ -20,7 +20,7 @@ from tests.features.access.team import Team
 from tests.features.page.looking import logged_in, opened
 from tests.features.page.test_door import notes
 from tests.features.page.test_panels import READERS, without_key
-from tests.mcp.in_process import listed
+from tests.mcp.in_process import listed, web_of
 
 pytestmark = pytest.mark.anyio
 NOW_MS = int(time.time() * 1000)
@@ -110,7 +110,29 @@ class TestUsage:
             async with logged_in(server, team.token("bob")["authorization"].split()[1]) as web:
                 told.append(without_key((await web.get("/page/usage")).text))
         assert told[0] == told[1]
-        assert "git_log" in told[0]
+        assert "MCP_USAGE_SCOPE=subject" in told[0]
+
+    @every(("scope", "of_bob"), [("subject", 1), ("server", None)])
+    async def test_of_who_reads_alone_is_their_own_where_that_is_known_and_else_none(
+        self, tmp_path_factory: pytest.TempPathFactory, scope: str, of_bob: int | None
+    ) -> None:
+        folder = tmp_path_factory.mktemp("team")
+        team = Team(folder, READERS)
+        ann, bob, eve = (team.token(name) for name in ("ann", "bob", "eve"))
+        environ = {"MCP_USAGE": "words", "MCP_USAGE_FILE": str(folder / "u.db"), "MCP_USAGE_SCOPE": scope}
+        async with web_of(team.server(environ)) as web:
+            for who, n in ((ann, 2), (bob, 1), (eve, 3)):
+                for _ in range(n):
+                    await called_in_a_session(web, "git_log", who)
+        async with web_of(team.server(environ)) as web:
+            tables = [(await web.get("/page/usage?format=json", headers=who)).json() for who in (ann, bob)]
+            cells = (await web.get("/page/usage?format=csv", headers=bob)).text.splitlines()[1:]
+            page = (await web.get("/page/usage", headers=bob)).text
+        calls = [[row["calls"] for row in each["calls"]] for each in tables]
+        assert calls == [[6], [of_bob] if of_bob else []]
+        assert [each["never called"] for each in tables[1:]] == [[]]
+        assert len(cells) == len(calls[1])
+        assert ("by_day" in page, f'">{of_bob}</span> calls of yours' in page) == (False, of_bob is not None)
 
 
 class TestSessions:
