@@ -14,6 +14,7 @@ from fastmcp import Client
 from mcp import MCPError
 
 from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.http.guard import Guard
 from agent_utilities.upstream.http.http_client import UpstreamHttpClient
 from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, TooMuchError, Unfinished, check_parts
 from tests.every import every
@@ -192,7 +193,13 @@ class TestBodies:
 
         async with http_server() as server:
             limits = Limits(message_bytes=LITTLE)
-            client = UpstreamHttpClient(headers={}, auth=Discovering(), limits=limits, unfinished=Unfinished())
+            client = UpstreamHttpClient(
+                headers={},
+                guard=Guard("http://127.0.0.1/mcp"),
+                auth=Discovering(),
+                limits=limits,
+                unfinished=Unfinished(),
+            )
             async with client:
                 answer = await client.post(f"{server.url}/mcp", json={"id": 1, "method": "tools/call"})
         assert "it sent a message of over 0.0625 MiB" in answer.json()["error"]["message"]
@@ -205,7 +212,12 @@ class TestBodies:
     async def test_what_they_held_is_given_back(self):
         unfinished = Unfinished()
         async with http_server() as server:
-            client = UpstreamHttpClient(headers={}, limits=Limits(message_bytes=LITTLE), unfinished=unfinished)
+            client = UpstreamHttpClient(
+                headers={},
+                guard=Guard("http://127.0.0.1/mcp"),
+                limits=Limits(message_bytes=LITTLE),
+                unfinished=unfinished,
+            )
             async with client:
                 for tool in ("endless-json", "endless-event", "endless-error", "echo"):
                     message = {"id": 1, "method": "tools/call", "params": {"name": tool}}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pkgutil import resolve_name
 
@@ -28,6 +30,7 @@ class Page(Feature):
     def __init__(self) -> None:
         self.key = secrets.token_urlsafe(32)
         self._tail: Tail | None = None
+        self._link: Path | None = None
         self._app: ASGIApp | None = None
 
     def routes(self) -> Sequence[BaseRoute]:
@@ -44,9 +47,9 @@ class Page(Feature):
         await self._app(scope, receive, send)
 
     async def run(self) -> None:
-        """Say where the page is, for a server that binds its address itself, and do what its readers begin.
+        """Say where the page is, for a server that binds its address itself.
 
-        Only who reads stderr learns the key.
+        Only who reads stderr learns the key, and the user whose server it is, by a file: see `link.py`.
         """
         address = self.host.address
         if address is not None:
@@ -57,9 +60,21 @@ class Page(Feature):
                 print(f"page: {where} for whom a rule of access gives the right page.read", file=sys.stderr)
             elif is_loopback(address):
                 print(f"page: {where}?key={self.key}", file=sys.stderr)
-        await self.host.stopping.begun.wait()
-        if self._tail is not None:
-            self._tail.look_again()
+                self._keep_link(f"{where}?key={self.key}")
+        try:
+            await self.host.stopping.begun.wait()
+            if self._tail is not None:
+                self._tail.look_again()
+        finally:
+            if self._link is not None:
+                self._link.unlink(missing_ok=True)
+
+    def _keep_link(self, link: str) -> None:
+        """Keep the link in a file until the server stops; where none can be written, stderr alone has it."""
+        from agent_utilities.features.page.link import keep_link  # where there is a link
+
+        with suppress(OSError):
+            self._link = keep_link(str(self.host.port), link)
 
     def notify(self, event: Event) -> None:
         """Keep a call for the page, where there is one; a change of who may what ends what others read of it."""
