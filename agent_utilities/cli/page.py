@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import typer
 
 from agent_utilities.cli.asking import ServerError, server_url
-from agent_utilities.features.page.link import keep_link, link_file
+from agent_utilities.features.page.feature import keep_link, link_file
 from agent_utilities.mcp.command_line.terminal import terminal
 from agent_utilities.runtime.hosts import is_loopback
 

@@ -14,8 +14,7 @@ from fastmcp import Client
 from mcp import MCPError
 
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.http.guard import Guard
-from agent_utilities.upstream.http.http_client import UpstreamHttpClient
+from agent_utilities.upstream.http.http_client import Guard, UpstreamHttpClient
 from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, TooMuchError, Unfinished, check_parts
 from tests.every import every
 from tests.upstream.gateway_process import gateway

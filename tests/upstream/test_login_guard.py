@@ -18,8 +18,7 @@ from starlette.routing import Route
 
 from agent_utilities.upstream.config import OAuthClient, UpstreamConfig
 from agent_utilities.upstream.http.authorization import Authorization
-from agent_utilities.upstream.http.guard import OwnLoginError
-from agent_utilities.upstream.http.http_client import bounded_client
+from agent_utilities.upstream.http.http_client import OwnLoginError, bounded_client
 from agent_utilities.upstream.http.login import Login
 from agent_utilities.upstream.http.transports import HttpUpstream
 from agent_utilities.upstream.limits import Unfinished

@@ -25,13 +25,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from agent_utilities.access.rules import LOCAL
-from agent_utilities.features.logins.browser import Cookie, form_of, is_of_own_page, is_same
-from agent_utilities.features.logins.issuer import OwnIssuer
+from agent_utilities.features.logins.browser import Cookie, OwnIssuer, form_of, is_of_own_page, is_same
 from agent_utilities.mcp.events import LoggedIn
 from agent_utilities.mcp.sessions import of_token
 from agent_utilities.upstream.http.account import Account
 from agent_utilities.upstream.http.authorization import LOGIN_S, Authorization
-from agent_utilities.upstream.http.guard import OwnLoginError
+from agent_utilities.upstream.http.http_client import OwnLoginError
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from html import escape
+from pathlib import Path
 from pkgutil import resolve_name
 
 from starlette.routing import BaseRoute, Route
@@ -18,7 +19,11 @@ from agent_utilities.mcp.events import Event, PolicyChanged
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import ToolCalled
 from agent_utilities.runtime.hosts import is_loopback
+from agent_utilities.runtime.process_io import own_folder, write_whole
 from agent_utilities.runtime.waiting import in_daemon_thread
+
+_LINK = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={link}"><title>The page</title><p><a href="{link}">The page</a></p></html>"""
 
 
 class Page(Feature):
@@ -49,7 +54,7 @@ class Page(Feature):
     async def run(self) -> None:
         """Say where the page is, for a server that binds its address itself.
 
-        Only who reads stderr learns the key, and the user whose server it is, by a file: see `link.py`.
+        Only who reads stderr learns the key, and the user whose server it is, by a file.
         """
         address = self.host.address
         if address is not None:
@@ -60,7 +65,7 @@ class Page(Feature):
                 print(f"page: {where} for whom a rule of access gives the right page.read", file=sys.stderr)
             elif is_loopback(address):
                 print(f"page: {where}?key={self.key}", file=sys.stderr)
-                self._keep_link(f"{where}?key={self.key}")
+                await self._keep_link(f"{where}?key={self.key}")
         try:
             await self.host.stopping.begun.wait()
             if self._tail is not None:
@@ -69,12 +74,10 @@ class Page(Feature):
             if self._link is not None:
                 self._link.unlink(missing_ok=True)
 
-    def _keep_link(self, link: str) -> None:
+    async def _keep_link(self, link: str) -> None:
         """Keep the link in a file until the server stops; where none can be written, stderr alone has it."""
-        from agent_utilities.features.page.link import keep_link  # where there is a link
-
         with suppress(OSError):
-            self._link = keep_link(str(self.host.port), link)
+            self._link = await in_daemon_thread(partial(keep_link, str(self.host.port), link))
 
     def notify(self, event: Event) -> None:
         """Keep a call for the page, where there is one; a change of who may what ends what others read of it."""
@@ -82,3 +85,20 @@ class Page(Feature):
             self._tail.note(event)
         elif self._tail is not None:
             self._tail.look_again()
+
+
+def link_file(name: str) -> Path:
+    """Return the file that leads to a page, which its user alone can read: of a server that runs here, by its port."""
+    return own_folder("state") / "page" / f"{name}.html"
+
+
+def keep_link(name: str, link: str) -> Path:
+    """Keep a link for its user to open: a command's arguments are seen by everybody on a machine.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    file = link_file(name)
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(file, _LINK.format(link=escape(link)).encode())
+    return file

@@ -10,8 +10,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from starlette.requests import Request as HttpRequest
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from agent_utilities.features.logins.browser import Cookie, is_same, own_origin
-from agent_utilities.features.logins.issuer import OwnIssuer
+from agent_utilities.features.logins.browser import Cookie, OwnIssuer, is_same, own_origin
 from agent_utilities.upstream.http.authorization import LOGIN_S
 
 if TYPE_CHECKING:

@@ -44,31 +44,23 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
         return {"mode": "off", "days": days, "tables": {}}
     now_ms, own = int(time.time() * 1000), feature.subject()
     subject = None if reader.operates else own if own not in (EVERYBODY, NOBODY) else _NONE
-    of = {"server": host.name, "days": days, "subject": subject}
+    of: dict[str, Any] = {"server": host.name, "days": days, "subject": subject}
     report = await in_daemon_thread(partial(read_report, feature.path, now_ms, **of))
     by_day = await in_daemon_thread(partial(read_days, feature.path, now_ms, **of))
     known = await rows_of(host, reader, await asked(host, reader, request))
     permitted = {row.name for row in known if row.verdict != "denied"}
-
-    def may_know(tool: str) -> bool:
-        return reader.operates or tool in permitted
-
-    tools = [row for row in report.tools if may_know(row.tool)]
-    by_day = [row for row in by_day if may_know(row[2])]
+    tools = [row for row in report.tools if reader.operates or row.tool in permitted]
+    by_day = [row for row in by_day if reader.operates or row[2] in permitted]
     uncalled = {row.tool: row for row in report.uncalled if reader.operates}
     idle = sorted(
         (row for row in known if row.verdict == "visible" and row.name in uncalled), key=lambda row: -row.tokens
     )
     names = _deniable(idle, known)
-    first = now_ms // DAY_MS - days + 1
-    return {
+    return _plots(by_day, host.name, now_ms // DAY_MS - days + 1, days) | {
         "mode": feature.mode,
         "days": days,
         "n_calls": sum(row.n_calls for row in tools),
         "n_errors": sum(row.n_errors for row in tools),
-        "in_all": _series([(day, "", n) for day, _, _, n in by_day], first, days).get("", []),
-        "by_server": _series([(day, upstream or host.name, n) for day, upstream, _, n in by_day], first, days),
-        "by_tool": _series([(day, tool, n) for day, _, tool, n in by_day], first, days),
         "tools": tools,
         "servers": report.servers if reader.operates else [],
         "idle": [(row, uncalled[row.name].n_lists) for row in idle],
@@ -112,6 +104,14 @@ def _ends(host: AgentServer, names: Sequence[str]) -> tuple[str, str]:
 
 def _cells(row: CallRow) -> tuple[Any, ...]:
     return row.upstream or row.server, row.tool, row.n_calls, row.n_errors, row.p50_ms, row.p95_ms
+
+
+def _plots(by_day: Sequence[tuple[int, str, str, int]], server: str, first: int, days: int) -> dict[str, Any]:
+    return {
+        "in_all": _series([(day, "", n) for day, _, _, n in by_day], first, days).get("", []),
+        "by_server": _series([(day, upstream or server, n) for day, upstream, _, n in by_day], first, days),
+        "by_tool": _series([(day, tool, n) for day, _, tool, n in by_day], first, days),
+    }
 
 
 def _series(rows: list[tuple[int, str, int]], first: int, days: int) -> dict[str, list[int]]:

@@ -19,8 +19,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import AnyUrl
 
 from agent_utilities.upstream.config import OAuthClient
-from agent_utilities.upstream.http.guard import OwnLoginError
-from agent_utilities.upstream.http.http_client import bounded_client
+from agent_utilities.upstream.http.http_client import OwnLoginError, bounded_client
 
 LOGIN_S = 600.0
 """Seconds that a person has for a login, from the link to the end."""
@@ -79,19 +78,7 @@ class Authorization:
             Exception: whatever the SDK raises where this fails.
             TimeoutError: it took too long.
         """
-        secret = client.client_secret.get_secret_value() if client.client_secret is not None else None
-        method = "client_secret_basic" if secret is not None else "none"
-        about = OAuthClientMetadata(
-            client_name="agent-utilities gateway",
-            redirect_uris=[AnyUrl(redirect_uri)],
-            grant_types=["authorization_code", "refresh_token"],
-            response_types=["code"],
-            scope=" ".join(client.scopes) or None,
-            token_endpoint_auth_method=method,
-        )
-        known, addresses = None, list[str]()
-        if client.client_id is not None:
-            known = OAuthClientInformationFull(client_id=client.client_id, client_secret=secret, **about.model_dump())
+        (about, known), addresses = _client(client, redirect_uri), list[str]()
 
         async def stop() -> AuthorizationCodeResult:
             raise _FoundError
@@ -99,8 +86,10 @@ class Authorization:
         async def show(address: str) -> None:
             metadata = oauth.context.oauth_metadata
             if known is not None and metadata is not None and (taken := metadata.token_endpoint_auth_methods_supported):
-                if secret is not None and method not in taken:  # all must take that one, and some say that they do not
-                    known.token_endpoint_auth_method = "client_secret_post"
+                if known.client_secret is not None and known.token_endpoint_auth_method not in taken:
+                    known.token_endpoint_auth_method = (
+                        "client_secret_post"  # all must take the other one, and some do not
+                    )
             addresses.append(address)
 
         oauth = OAuthClientProvider(url, about, Known(known), show, stop)
@@ -158,6 +147,22 @@ class Authorization:
         context.current_tokens = tokens
         context.update_token_expiry(tokens)
         return context
+
+
+def _client(client: OAuthClient, redirect_uri: str) -> tuple[OAuthClientMetadata, OAuthClientInformationFull | None]:
+    """Return what is registered of us, and what is known of us already."""
+    secret = client.client_secret.get_secret_value() if client.client_secret is not None else None
+    about = OAuthClientMetadata(
+        client_name="agent-utilities gateway",
+        redirect_uris=[AnyUrl(redirect_uri)],
+        grant_types=["authorization_code", "refresh_token"],
+        response_types=["code"],
+        scope=" ".join(client.scopes) or None,
+        token_endpoint_auth_method="client_secret_basic" if secret is not None else "none",
+    )
+    if client.client_id is None:
+        return about, None
+    return about, OAuthClientInformationFull(client_id=client.client_id, client_secret=secret, **about.model_dump())
 
 
 def probe(url: str, headers: Mapping[str, str]) -> httpx2.Request:

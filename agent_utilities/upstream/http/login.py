@@ -20,7 +20,7 @@ from key_value.aio.stores.filetree import (
 from agent_utilities.upstream.config import OAuthClient, UpstreamConfig
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.folders import gateway_folder
-from agent_utilities.upstream.http.guard import Guard
+from agent_utilities.upstream.http.http_client import Guard
 
 # The SDK logs the traceback of an error that it raises besides, and that is told in a line: only who set up logging
 # for it is shown both.

@@ -17,8 +17,7 @@ from mcp.shared.message import ClientMessageMetadata, SessionMessage
 
 from agent_utilities.compat.sdk_client import events_of
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.http.guard import Guard
-from agent_utilities.upstream.http.http_client import HttpTrouble, UpstreamHttpClient, trouble_of_status
+from agent_utilities.upstream.http.http_client import Guard, HttpTrouble, UpstreamHttpClient, trouble_of_status
 from agent_utilities.upstream.limits import TooMuchError, Unfinished
 
 

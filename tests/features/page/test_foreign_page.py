@@ -207,7 +207,17 @@ class TestTheKey:
         assert "GET /page/calls?key=" in requests
         assert [line for line in gateway.process.log.splitlines() if key in line] == [f"page: {gateway.link}"]
         kept = [path for path in gateway.folder.rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
-        assert kept == []
+        assert [(path.name, path.stat().st_mode & 0o777) for path in kept] == [
+            (f"{urlsplit(gateway.url).port}.html", 0o600)
+        ]
+
+    def test_is_followed_from_the_file_that_is_its_users_alone(self, browser: Browser, gateway: Gateway) -> None:
+        (file,) = (gateway.folder / "kept" / "state" / "agent-utilities" / "page").iterdir()
+        page = browser.new_page()
+        page.goto(file.as_uri())
+        page.wait_for_url(f"{gateway.url}/")
+        expect(page.locator("nav")).to_be_visible()
+        page.close()
 
     def test_of_another_start_lets_nobody_in(self, browser: Browser, gateway: Gateway) -> None:
         other = _key(gateway)[:-1] + "?"
