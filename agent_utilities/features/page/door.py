@@ -150,7 +150,10 @@ class Door:
     def _by_link(self, request: HttpRequest, key: str) -> Response:
         if not self.takes_key or not is_same(key, self._key):
             return self._refused(request, 401, "This link is not the one that the server's last start printed.")
-        return self._entered(request, self._sign("link"), _home(request))
+        # A redirect from another site, or from a file, would bring no strict cookie along: the next page's own does.
+        is_foreign = request.headers.get("sec-fetch-site") == "cross-site"
+        home = RedirectResponse(f"{request.scope.get('root_path', '')}{STATIC}entered.html", 303)
+        return self._entered(request, self._sign("link"), home if is_foreign else _home(request))
 
     async def _logged(self, request: HttpRequest) -> Response:
         """Log a browser in with a token that its person pasted, or out."""

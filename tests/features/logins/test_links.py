@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from agent_utilities.features.logins.feature import Logins
 from tests.features.logins.gateways import Office, asked, has_login, log_in, office
 from tests.features.logins.issuers import Browser
 
@@ -135,6 +136,18 @@ class TestByTokens:
             assert await bobs.press(token=at.ann) == SPENT
             async with at.client(at.ann) as ann:
                 assert await asked(ann) != link
+
+    async def test_is_one_of_four_that_are_kept_for_one_person_and_upstream(self, tmp_path: Path) -> None:
+        async with link_of_ann(tmp_path) as (at, first), at.client(at.ann) as ann:
+            feature = at.gateway.feature(Logins)
+            assert feature is not None
+            made = [first]
+            for _ in range(5):
+                for link in feature._prepared._links.values():
+                    link.n_tries = 8
+                made.append(await asked(ann))
+            kept = [link.url for link in feature._prepared._links.values()]
+        assert kept == made[-4:]
 
     async def test_ends_after_ten_minutes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         async with link_of_ann(tmp_path) as (at, link), Browser() as anns:

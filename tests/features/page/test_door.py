@@ -86,6 +86,14 @@ class TestLink:
         assert key_of(server) not in cookie
         assert "domain" not in cookie.lower()
 
+    async def test_leads_on_by_a_page_of_its_own_from_another_site_whose_redirect_would_bring_no_cookie(self) -> None:
+        server = notes()
+        async with web_of(server) as web:
+            link = f"/?key={key_of(server)}"
+            answer = await web.get(link, headers={"sec-fetch-site": "cross-site"})
+            next_page = await web.get(answer.headers["location"])
+        assert (answer.headers["location"], 'url=../../"' in next_page.text) == ("/page/static/entered.html", True)
+
     async def test_is_of_one_start_alone(self) -> None:
         before, after = notes(), notes()
         async with web_of(after) as web:
@@ -131,6 +139,13 @@ class TestEveryAnswer:
         assert "unsafe" not in policy
         told = [headers[name] for name in ("x-frame-options", "x-content-type-options", "referrer-policy")]
         assert told == ["DENY", "nosniff", "same-origin"]
+
+    async def test_is_kept_by_no_cache_but_for_what_is_everybodys(self) -> None:
+        async with opened(notes()) as web:
+            told = [
+                (await web.get(path)).headers["cache-control"] for path in ("/page/static/page.css", "/", "/page/x")
+            ]
+        assert told == ["max-age=300", "no-store", "no-store"]
 
     async def test_loads_nothing_from_elsewhere(self) -> None:
         async with opened(notes()) as web:

@@ -193,7 +193,6 @@ class TestTheKey:
         page = context.new_page()
         page.goto(f"http://{STRANGER}:{stranger}/")
         page.evaluate("(link) => { location.href = link; }", gateway.link)
-        page.get_by_role("link", name="go on").click()  # no cookie of ours was sent by what came from a stranger
         expect(page.locator("nav")).to_be_visible()
         assert STRANGER not in page.evaluate("() => document.referrer")
         context.close()
@@ -215,7 +214,6 @@ class TestTheKey:
         (file,) = (gateway.folder / "kept" / "state" / "agent-utilities" / "page").iterdir()
         page = browser.new_page()
         page.goto(file.as_uri())
-        page.wait_for_url(f"{gateway.url}/")
         expect(page.locator("nav")).to_be_visible()
         page.close()
 
