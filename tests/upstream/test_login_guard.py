@@ -196,6 +196,23 @@ class TestWhatAServerSays:
                 await authorization.take(verifier, {"code": "x", "state": state})
             assert at.seen == []
 
+    async def test_of_a_login_that_was_refused_is_told(self) -> None:
+        async with saying() as at:
+            authorization = await self.begun(at)
+            for given, told in (({"error": "access_denied"}, "access_denied"), ({}, "no reason")):
+                with pytest.raises(OwnLoginError, match=f"it was refused: {told}"):
+                    await authorization.take("verifier", given)
+
+    async def test_of_how_secrets_are_sent_is_heeded(self) -> None:
+        client, sent_by = OAuthClient(client_id="ours", client_secret=SecretStr("x")), []
+        async with saying() as at:
+            for methods in (["client_secret_post"], ["client_secret_basic", "client_secret_post"]):
+                at.says["token_endpoint_auth_methods_supported"] = methods
+                about = (await self.begun(at, client)).context.client_info
+                assert about is not None
+                sent_by.append(about.token_endpoint_auth_method)
+        assert sent_by == ["client_secret_post", "client_secret_basic"]
+
     async def test_redirects_to_no_other_host(self) -> None:
         async with saying() as at:
             at.says["registration_endpoint"] = f"{at.url}/moved"

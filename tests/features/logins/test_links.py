@@ -149,6 +149,15 @@ class TestByTokens:
             kept = [link.url for link in feature._prepared._links.values()]
         assert kept == made[-4:]
 
+    async def test_tells_why_a_login_was_refused(self, tmp_path: Path) -> None:
+        async with link_of_ann(tmp_path) as (at, link), Browser() as anns:
+            await anns.open(link)
+            await anns.press(token=at.ann)
+            await anns.press()  # the issuer does not know her
+            state = next(httpx2.URL(url).params["state"] for url in anns.seen if "code_challenge" in url)
+            assert await anns.open(f"{at.url}/logins/callback?state={state}&error=access_denied") == 502
+            assert "it was refused: access_denied" in anns.page
+
     async def test_ends_after_ten_minutes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         async with link_of_ann(tmp_path) as (at, link), Browser() as anns:
             assert await anns.open(link) == 200
