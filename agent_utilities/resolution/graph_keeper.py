@@ -172,7 +172,7 @@ class GraphKeeper:
         """Raise `GraphError`, and refresh the tools, where the graph holds others: another process may write it too."""
         rows = await self._graph.read(cypher.HELD, {"server_name": self._server})
         held = {row["name"]: (row["digest"], bool(row["has_tools"])) for row in rows}
-        nodes = () if self.state is None else self.state.each_node
+        nodes = () if self.state is None else self.state.nodes or (self.state,)
         if held != {node.name: (node.digest, bool(node.n_tools)) for node in nodes}:
             self.tools_changed()
             raise GraphError("being filled", f"it no longer holds the tools of {self._server}")
