@@ -83,11 +83,6 @@ Ranked = Callable[[Sequence[str]], Resolution]
 """A ranking, to be made an answer of with the names of the tools in scope that bear the query as it stands."""
 
 
-def unavailable(cause: str) -> Resolution:
-    """Return the answer where neither graph nor ranker can give one."""
-    return Resolution("unavailable", cause=cause)
-
-
 def reasons_by_name(resolution: Resolution) -> dict[str, dict[str, Any]]:
     """Return for each tool that answers its `rank`, and where a ranker was asked its `score` and `words`.
 

@@ -21,7 +21,6 @@ from agent_utilities.resolution.answer import (
     Question,
     Ranked,
     Trail,
-    unavailable,
 )
 from agent_utilities.resolution.catalog_ranker import CatalogRanker, combined_answer
 from agent_utilities.resolution.graph_keeper import GraphKeeper, Introspect
@@ -171,14 +170,14 @@ class DynamicToolOrchestrator:
         """Return the best tools in scope for a query, claimed or not; never fails, never waits past the deadline."""
         ranker = self._ranker
         if ranker is None or not ranker.version:
-            return unavailable("no ranker" if ranker is None else "no index yet")
+            return Resolution("unavailable", cause="no ranker" if ranker is None else "no index yet")
         version = ranker.version_for(usage_scope)
         question = Question(query, normalise(query), scope, limit, Trail(usage_scope), ranker_version=version)
         key = _key(question, "search")
 
         async def find() -> Resolution:
             answer = await ranker.search(question, deadline)
-            return unavailable(UNRANKED) if answer is None else self._remember(key, answer)
+            return Resolution("unavailable", cause=UNRANKED) if answer is None else self._remember(key, answer)
 
         prior = self._prior(usage_scope) if self._prior is not None else None
         found = await self._found(key, find, deadline)
@@ -194,16 +193,16 @@ class DynamicToolOrchestrator:
             try:
                 return await find()
             except Exception as failure:  # a flight that raised would end the whole task group
-                return unavailable(self.keeper.failed(GraphError("failed", repr(failure))).cause)
+                return Resolution("unavailable", cause=self.keeper.failed(GraphError("failed", repr(failure))).cause)
 
         if self.memo.flights.group is None:
-            return unavailable("being filled")
+            return Resolution("unavailable", cause="being filled")
         try:
             return await self.memo.find(key, find_safely, deadline)
         except TimeoutError:
-            return unavailable("too slow")
+            return Resolution("unavailable", cause="too slow")
         except NotRunningError:
-            return unavailable("failed")
+            return Resolution("unavailable", cause="failed")
 
     async def _ask(self, question: Question, deadline: Deadline) -> Resolution:
         """Ask graph and ranker, and remember the answer; without the graph, that of the ranker alone.
@@ -226,7 +225,7 @@ class DynamicToolOrchestrator:
         if by_ranker is None and ranked is not None:
             by_ranker = self._remember(_key(question, "ranking"), ranked(()))
         if by_ranker is None:
-            return unavailable(answer.cause)
+            return Resolution("unavailable", cause=answer.cause)
         causes = ", ".join(filter(None, (f"graph {answer.cause}", by_ranker.cause)))
         return replace(by_ranker, status="ranked" if by_ranker.tools else "no_match", cause=causes)
 

@@ -22,7 +22,6 @@ from agent_utilities.resolution.answer import (
     Limits,
     LiveTools,
     Trail,
-    unavailable,
 )
 from agent_utilities.resolution.capability_router import CapabilityRouter
 from agent_utilities.resolution.catalog_ranker import CatalogRanker
@@ -172,7 +171,7 @@ class Resolver:
         if self.orchestrator is None:
             return Resolution(cause="queries are off")
         if scope is None:
-            return unavailable("no index yet" if self.ranker is not None else "no ranker")
+            return Resolution("unavailable", cause="no index yet" if self.ranker is not None else "no ranker")
         return await self.orchestrator.search(query, scope, limit, deadline, trail.scope)
 
     # -- in the background -------------------------------------------------------------------------------------------
