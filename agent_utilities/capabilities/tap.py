@@ -12,17 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agent_utilities.capabilities.bundle_file import (
-    MOST_NOTICES,
-    ConfigTable,
-    Notes,
-    ProviderTable,
-    ServerTable,
-    read_table,
-    read_within,
-    real_path,
-    reason,
-)
+from agent_utilities.capabilities import bundle_file
+from agent_utilities.capabilities.bundle_file import ConfigTable, Notes, ProviderTable, ServerTable
 from agent_utilities.capabilities.model import Capabilities, Capability, CapabilityServer
 from agent_utilities.errors import InputError
 from agent_utilities.runtime.process_io import expanded
@@ -77,7 +68,7 @@ def read_capabilities(folders: Sequence[Path], *, providers: Mapping[str, str] =
     return Capabilities(
         by_name=taken,
         problems=tuple(notes.problems),
-        notices=tuple(notes.notices[:MOST_NOTICES]),
+        notices=tuple(notes.notices[: bundle_file.MOST_NOTICES]),
         files=tuple(dict.fromkeys(notes.files)),
         broken=frozenset(by_name.keys() - taken.keys()),
     )
@@ -87,7 +78,7 @@ def _bundles(folder: Path, notes: Notes) -> list[Path]:
     try:
         names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
     except (OSError, ValueError) as error:
-        what = f"a folder of capabilities can't be read ({reason(error)})"
+        what = f"a folder of capabilities can't be read ({bundle_file.reason(error)})"
         hint = "name the folder that has capabilities/, or that one"
         raise InputError(what, str(folder), "folders of capabilities", hint) from None
     return [path for name in names if _is_bundle(path := folder / name, folder, notes)]
@@ -97,7 +88,7 @@ def _is_bundle(path: Path, folder: Path, notes: Notes) -> bool:
     """Whether a path is a bundle's folder; tell of one that would be, and can't."""
     try:
         if path.is_symlink():
-            real_path(path, folder)
+            bundle_file.real_path(path, folder)
         if not path.is_dir():
             return False
         has_files = any(name.endswith(_SUFFIX) for name in os.listdir(path))
@@ -125,13 +116,13 @@ def _read_bundle(folder: Path, tap: Path, wanted: str, notes: Notes) -> Capabili
     try:
         files = sorted(name for name in os.listdir(folder) if name.endswith(_SUFFIX) and not name.startswith("."))
     except OSError as error:
-        notes.problem(folder, f"can't be listed ({reason(error)})", "make it readable")
+        notes.problem(folder, f"can't be listed ({bundle_file.reason(error)})", "make it readable")
         return None
     names = tuple(name.removesuffix(_SUFFIX) for name in files if name not in (CONFIG, DEFAULT))
     notes.files += [folder / CONFIG, folder / DEFAULT, *(folder / f"{name}.toml" for name in names)]
     file, config, provider = folder / CONFIG, ConfigTable(), ProviderTable()
     if os.path.lexists(file):
-        config = read_table(ConfigTable, file, folder, notes) or config
+        config = bundle_file.read_table(ConfigTable, file, folder, notes) or config
     triggers = _triggers(config.triggers, f"{file}: triggers", notes)
     if triggers and not names and not wanted and not os.path.lexists(folder / DEFAULT):
         notes.notice(folder, "has no provider: words lead to it, and it can't be switched on; add a PROVIDER.toml")
@@ -141,7 +132,7 @@ def _read_bundle(folder: Path, tap: Path, wanted: str, notes: Notes) -> Capabili
         except ConfigError as error:
             notes.problem(folder, error.what, error.hint)
             return None
-        if (read := read_table(ProviderTable, file, folder, notes)) is None:
+        if (read := bundle_file.read_table(ProviderTable, file, folder, notes)) is None:
             return None
         provider = read
     tables = [each for each in provider.mcp.servers if each.type != BUILT_IN]
@@ -188,11 +179,11 @@ def _chosen_file(folder: Path, names: tuple[str, ...], wanted: str) -> Path:
                 refuse("has no provider", folder, "put a PROVIDER.toml there")
             refuse(f"has several providers and no {DEFAULT}", folder, f"write one of {listed} into {DEFAULT}")
         if default.is_symlink():
-            real = real_path(default, folder)
+            real = bundle_file.real_path(default, folder)
             if real.parent != Path(os.path.realpath(folder)) or real.name == CONFIG:
                 refuse(f"{DEFAULT} leads to no provider", folder, f"point it at one of {listed}")
             return folder / real.name
-        wanted, what = read_within(default, folder).strip(), f"stands in {DEFAULT}, and is no provider"
+        wanted, what = bundle_file.read_within(default, folder).strip(), f"stands in {DEFAULT}, and is no provider"
         if not wanted:
             refuse(f"{DEFAULT} is empty", folder, f"write one of {listed} into it")
         if _NO_NAME.search(wanted):

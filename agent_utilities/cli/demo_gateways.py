@@ -14,15 +14,7 @@ import psutil
 from fastmcp import Client
 from mcp_types import PaginatedRequestParams
 
-from agent_utilities.cli.demo_server import (
-    START_S,
-    caller,
-    demo_environment,
-    installed,
-    n_and_cost,
-    serving,
-    text_of,
-)
+from agent_utilities.cli.demo_server import START_S, caller, demo_environment, installed, n_and_cost, serving, text_of
 from agent_utilities.mcp.command_line.terminal import NamesTable, Steps
 from agent_utilities.selection.caller import selection_meta
 from agent_utilities.selection.channels import META_KEY

@@ -29,17 +29,8 @@ from agent_utilities.upstream.configuration.config_text import shown
 from agent_utilities.upstream.configuration.host_files import find_config, searched, user_home
 from agent_utilities.upstream.errors import Cause, UpstreamError
 from agent_utilities.upstream.folders import gateway_folder, with_folder
+from agent_utilities.upstream.operator import lock as locks
 from agent_utilities.upstream.operator.consent import agreed_or_refuse, is_agreed
-from agent_utilities.upstream.operator.lock import (
-    accept,
-    change_text,
-    changes,
-    lock_of,
-    lock_path,
-    named,
-    read_lock,
-    write_lock,
-)
 from agent_utilities.upstream.operator.operator_rules import ConfigFiles
 from agent_utilities.upstream.processes.stderr_log import log_file, logged, read_log
 from agent_utilities.upstream.snapshot_store import SnapshotStore
@@ -323,26 +314,26 @@ def lock_gateway(
 
     Return the exit code: 1 where changes wait to be accepted.
     """
-    path = lock_path(file)
+    path = locks.lock_path(file)
     enabled = [upstream for upstream in config.upstreams if upstream.enabled]
     loaded = {upstream.name: store.load(upstream) for upstream in enabled}
     snapshots = [snapshot for snapshot in loaded.values() if snapshot is not None]
     for name in (name for name, snapshot in loaded.items() if snapshot is None):
         told = f"{shown(name)!r} was never reached: once a lock is there, what it lists is withheld until accepted"
         print(told, file=sys.stderr)
-    lock = read_lock(path)
+    lock = locks.read_lock(path)
     if lock is None:
-        lock = lock_of(snapshots)
-        write_lock(path, lock)
+        lock = locks.lock_of(snapshots)
+        locks.write_lock(path, lock)
         print(f"{path} has {len(lock)} definitions of {len(snapshots)} servers")
         print("what changes or is new from now on is withheld until `gateway lock --accept NAME`", file=sys.stderr)
         return 0
-    pending = changes(lock, snapshots)
-    taken = pending if accept_all else [change for name in accepted for change in named(name, pending)]
+    pending = locks.changes(lock, snapshots)
+    taken = pending if accept_all else [change for name in accepted for change in locks.named(name, pending)]
     for change in pending:
-        print(change_text(change) + ("\n  accepted" if change in taken else ""))
+        print(locks.change_text(change) + ("\n  accepted" if change in taken else ""))
     if taken:
-        write_lock(path, accept(lock, taken))
+        locks.write_lock(path, locks.accept(lock, taken))
     waiting = [change.what for change in pending if change not in taken]
     if not waiting:
         print(f"nothing to accept: all is as {path} has it")

@@ -8,19 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from agent_utilities.catalog.document import ToolDocument, split_identifier
+from agent_utilities.ranking import base
 from agent_utilities.ranking.answerability import N_NEIGHBOURS, OWN_QUANTILE
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
-from agent_utilities.ranking.base import (
-    N_DECIMALS,
-    Parts,
-    Ranking,
-    best_places,
-    count_claimed,
-    least_claimed,
-    raise_best,
-    round_scores,
-    views_of,
-)
+from agent_utilities.ranking.base import N_DECIMALS, Parts, Ranking
 from agent_utilities.ranking.past_requests import PastRequests
 from agent_utilities.ranking.terms import DocumentTerms, Postings, RequestTerms, read_document
 
@@ -142,7 +133,7 @@ class LexicalView:
         scores = scores + of_servers
         scores /= norm
         scores *= terms.known_share
-        least = least_claimed(scores * eligible, CLAIM_DISTANCE, CLAIM_SHARE)
+        least = base.least_claimed(scores * eligible, CLAIM_DISTANCE, CLAIM_SHARE)
         named = self.named_in(query)
         evidence = None
         if past is not None:
@@ -151,7 +142,7 @@ class LexicalView:
             if not named:
                 evidence = max(float((scores * eligible).max()), PAST_EVIDENCE * float(gains.max(initial=0)))
             eligible[places[gains > 0]] = True
-            own, scores = scores, raise_best(scores, places, gains, eligible)
+            own, scores = scores, base.raise_best(scores, places, gains, eligible)
             if parts is not None:
                 parts["past requests"] = scores - own
         eligible[named] = True
@@ -187,8 +178,8 @@ class LexicalView:
         """
         lifted = scores.copy() if named else scores
         lifted[named] += lift
-        best = best_places(lifted, eligible, limit)
-        ranked_scores = round_scores(lifted[best])
+        best = base.best_places(lifted, eligible, limit)
+        ranked_scores = base.round_scores(lifted[best])
         if evidence is not None and len(best):
             ranked_scores = (ranked_scores - ranked_scores[0] + round(evidence, N_DECIMALS)).round(N_DECIMALS)
         told: dict[str, tuple[float, ...]] = {}
@@ -203,7 +194,7 @@ class LexicalView:
             scores=tuple(ranked_scores.tolist()),
             abstained=abstained,
             matched=self._matched(terms, best),
-            n_claimed=0 if abstained else count_claimed(scores[best], least, best, named),
+            n_claimed=0 if abstained else base.count_claimed(scores[best], least, best, named),
             cut=cut,
             parts=told,
         )
@@ -271,7 +262,7 @@ class LexicalRanker:
         server_numbers: dict[str, int] = {}
         servers = [server_numbers.setdefault(document.server, len(server_numbers)) for document in documents]
         view = partial(_view, terms, term_numbers, places_by_name(documents), np.array(servers, dtype=np.intp))
-        return LexicalIndex(views_of(view(), len(documents), view), cause)
+        return LexicalIndex(base.views_of(view(), len(documents), view), cause)
 
 
 def _view(

@@ -22,20 +22,8 @@ from rich.console import Console
 from agent_utilities.capabilities.gate import Route
 from agent_utilities.capabilities.tap import folder_named, read_capabilities
 from agent_utilities.cli.asking import list_tools
-from agent_utilities.cli.evaluation.data import (
-    COUNTS,
-    Request,
-    Session,
-    Tool,
-    listed_tools,
-    read_requests,
-    read_sessions,
-    read_tools,
-    read_usage,
-    rows,
-    together,
-    write_rows,
-)
+from agent_utilities.cli.evaluation import data
+from agent_utilities.cli.evaluation.data import Request, Session, Tool
 from agent_utilities.cli.evaluation.report import Figures, RankedRequest, measure, plot_ranks, print_report, write_ranks
 from agent_utilities.errors import InputError
 from agent_utilities.graph.matching import Neighbour
@@ -113,7 +101,7 @@ def evaluate(
         return
     parts, catalog = _parts_left(without or ()), _read_catalog(tools, server)
     requests, unanswerable, past = _read_asked(queries, negatives, sessions, catalog)
-    evaluation = Evaluation(catalog, open_ranker(ranker, provider, cache), read_usage(usage, catalog), past)
+    evaluation = Evaluation(catalog, open_ranker(ranker, provider, cache), data.read_usage(usage, catalog), past)
     ranked, rejected = evaluation.rank(requests, parts), evaluation.rank(unanswerable, parts)
     name, file = "lexical" if evaluation.cause else ranker, queries or sessions
     title = f"{name} on {tools.parent.name if tools else server}/{file.stem if file else ''}"
@@ -137,7 +125,7 @@ def _parts_left(without: Sequence[str]) -> frozenset[str]:
 def _read_catalog(tools: Path | None, server: str | None) -> list[Tool]:
     if (tools is None) == (server is None):
         raise InputError("not one catalog", tools or server or "", "command line", "give either --tools or --server")
-    catalog = read_tools(tools) if tools else listed_tools(*in_event_loop(list_tools)(str(server)))
+    catalog = data.read_tools(tools) if tools else data.listed_tools(*in_event_loop(list_tools)(str(server)))
     if not catalog:
         raise InputError("no tools to rank", str(tools or server), "command line", "give at least one")
     return catalog
@@ -149,9 +137,9 @@ def _read_asked(
     if queries is None and sessions is None:
         raise InputError("nothing to ask", "", "command line", "give --queries, --sessions or both")
     return (
-        read_requests(queries, tools) if queries else [],
-        read_requests(negatives) if negatives else [],
-        read_sessions(sessions, tools) if sessions else [],
+        data.read_requests(queries, tools) if queries else [],
+        data.read_requests(negatives) if negatives else [],
+        data.read_sessions(sessions, tools) if sessions else [],
     )
 
 
@@ -159,11 +147,7 @@ class Evaluation:
     """Tools, ranked with as much of what was learned, and of what sessions teach, as is asked for."""
 
     def __init__(
-        self,
-        tools: Sequence[Tool],
-        ranker: LexicalRanker | HybridRanker,
-        learned: Learned,
-        sessions: Sequence[Session],
+        self, tools: Sequence[Tool], ranker: LexicalRanker | HybridRanker, learned: Learned, sessions: Sequence[Session]
     ) -> None:
         self._tools, self._learned, self._sessions = tools, learned, sessions
         self._ids = frozenset(tool.id for tool in tools)
@@ -209,7 +193,7 @@ class Evaluation:
         if not self._sessions:
             return {}
         asked = [session for session in self._sessions if session.query and session.steps]
-        taught = together([self._learned, taught_by(self._sessions)])
+        taught = data.together([self._learned, taught_by(self._sessions)])
         left_out: dict[str, Any] = {field: {} for part, field in PARTS.items() if part not in parts}
         index = self._taught if "past_requests" in parts else self._index
         n_steps = n_hits = n_linked = 0
@@ -267,7 +251,7 @@ def taught_by(sessions: Sequence[Session]) -> Learned:
 def taught_without(session: Session, taught: Learned) -> Learned:
     """Return what is left of what was taught without one of the sessions that taught it."""
     own = taught_by([session])
-    left: dict[str, Any] = {name: Counter(getattr(taught, name)) - Counter(getattr(own, name)) for name in COUNTS}
+    left: dict[str, Any] = {name: Counter(getattr(taught, name)) - Counter(getattr(own, name)) for name in data.COUNTS}
     return replace(taught, **left)
 
 
@@ -299,7 +283,7 @@ def route_messages(folder: Path, rows_file: Path | None, out: Path | None, *, by
     if rows_file is None:
         hint = 'name JSON lines such as {"intent": "list my pods", "label": "kubernetes"} under --queries'
         raise InputError("no messages", str(folder), "option --capabilities", hint)
-    messages = [message for _, message in rows(rows_file, Message)]
+    messages = [message for _, message in data.rows(rows_file, Message)]
     settings = settings_of(os.environ)
     if by_words:
         settings = settings.model_copy(update={"ranker": "lexical"})
@@ -307,7 +291,7 @@ def route_messages(folder: Path, rows_file: Path | None, out: Path | None, *, by
     if out is not None:
         pairs = zip(messages, routes, strict=True)
         told = [{"intent": each.intent, "scores": route.scores, "activated": route.activated} for each, route in pairs]
-        write_rows(out, told, "--out")
+        data.write_rows(out, told, "--out")
     if cause:
         print(f"note: {cause}")
     for line in measured(messages, routes):

@@ -20,14 +20,8 @@ from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
 
 from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.features.upstreams import components
 from agent_utilities.features.upstreams.calls import Caller
-from agent_utilities.features.upstreams.components import (
-    OfUpstream,
-    UpstreamPrompt,
-    UpstreamResource,
-    UpstreamTemplate,
-    UpstreamTool,
-)
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import entry_of
@@ -49,10 +43,10 @@ _A_STEP = 50
 """Components that are made in one step: a millisecond or two."""
 
 _KINDS: Mapping[Kind, tuple[ComponentKind, str, Callable[..., Any]]] = {
-    "tools": ("tool", "name", UpstreamTool.of),
-    "prompts": ("prompt", "name", UpstreamPrompt.of),
-    "resources": ("resource", "uri", UpstreamResource.of),
-    "templates": ("template", "uri_template", UpstreamTemplate.of),
+    "tools": ("tool", "name", components.UpstreamTool.of),
+    "prompts": ("prompt", "name", components.UpstreamPrompt.of),
+    "resources": ("resource", "uri", components.UpstreamResource.of),
+    "templates": ("template", "uri_template", components.UpstreamTemplate.of),
 }
 """By list, the kind of what is in it, what the upstream calls each by, and what makes the component of it."""
 
@@ -240,7 +234,7 @@ class UpstreamProvider(KeptProvider):
                     found[name] = found.get(name, 0) + (kind == "tool")
         return found
 
-    def tools(self) -> Sequence[UpstreamTool]:
+    def tools(self) -> Sequence[components.UpstreamTool]:
         """Return every tool, whoever may use it."""
         return self._listed("tools")
 
@@ -251,7 +245,7 @@ class UpstreamProvider(KeptProvider):
 
     def instructions(self, permitted: Iterable[object]) -> str | None:
         """Return what those upstreams say of themselves of which a caller may use any component."""
-        usable = {each.caller.config.name for each in permitted if isinstance(each, OfUpstream)}
+        usable = {each.caller.config.name for each in permitted if isinstance(each, components.OfUpstream)}
         prefixes, reached = self._present.prefixes, self._present.reached
         return joined(
             [

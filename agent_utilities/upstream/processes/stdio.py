@@ -14,16 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
+import mcp_types
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    INTERNAL_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCNotification,
-    jsonrpc_message_adapter,
-)
 from pydantic_core import from_json
 
 from agent_utilities.runtime.process_io import expanded
@@ -296,7 +289,7 @@ class Lines:
             return b"", True
 
 
-def read_line(line: Line, limits: Limits) -> list[JSONRPCMessage]:
+def read_line(line: Line, limits: Limits) -> list[mcp_types.JSONRPCMessage]:
     """Return the messages of a line: one, as a rule; none where it is no message.
 
     A message after other text on its line is found too. An answer that is too long, or can't be read, is given as an
@@ -314,7 +307,7 @@ def read_line(line: Line, limits: Limits) -> list[JSONRPCMessage]:
         limits.check_values(text)
         value = _parse(text)
         batch = value if isinstance(value, list) else [value]
-        return [jsonrpc_message_adapter.validate_python(item, by_name=False) for item in batch]
+        return [mcp_types.jsonrpc_message_adapter.validate_python(item, by_name=False) for item in batch]
     except (ValueError, RecursionError) as error:
         return _unreadable(text, f"could not be read: {error}")
 
@@ -328,13 +321,13 @@ def _parse(line: bytearray) -> Any:
         return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
-def _unreadable(text: bytearray, reason: str) -> list[JSONRPCMessage]:
+def _unreadable(text: bytearray, reason: str) -> list[mcp_types.JSONRPCMessage]:
     """Return an error in the place of an answer, by the id at its beginning or end; nothing where there is none."""
     found = _ID_FIRST.search(text[:_ENDS_BYTES]) or _ID_LAST.search(text[-_ENDS_BYTES:])
     if found is None:
         return []
-    error = ErrorData(code=INTERNAL_ERROR, message=f"the server's answer {reason}")
-    return [JSONRPCError(jsonrpc="2.0", id=json.loads(found.group(1)), error=error)]
+    error = mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=f"the server's answer {reason}")
+    return [mcp_types.JSONRPCError(jsonrpc="2.0", id=json.loads(found.group(1)), error=error)]
 
 
 class MessageWriter(ObjectSendStream[SessionMessage]):
@@ -355,7 +348,7 @@ class MessageWriter(ObjectSendStream[SessionMessage]):
         with suppress(OSError):  # of a pipe that is broken, which is told below
             while self._stdin.transport.get_write_buffer_size() > MAX_QUEUED_BYTES and not self._is_closed:
                 message = item.message
-                if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+                if isinstance(message, mcp_types.JSONRPCNotification) and message.method == "notifications/cancelled":
                     return  # who gives up waiting must not wait to say so
                 await self._stdin.drain()
         if self._is_closed:

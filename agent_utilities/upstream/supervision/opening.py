@@ -149,11 +149,7 @@ class Opener:
             from agent_utilities.upstream.processes.stdio import StdioUpstream
 
             return StdioUpstream(
-                self.config,
-                environ=shared.environ,
-                stderr=self.stderr,
-                guard=shared.guard,
-                unfinished=self._unfinished,
+                self.config, environ=shared.environ, stderr=self.stderr, guard=shared.guard, unfinished=self._unfinished
             )
         from agent_utilities.settings import read_settings
         from agent_utilities.upstream.http.login import auth_of
