@@ -138,13 +138,10 @@ def tell_when_started(app: StarletteWithLifespan, server: AgentServer) -> None:
     app.router.lifespan_context = telling
 
 
-def _reading(
-    server: AgentServer, path: str | None, transport: str, has_sessions: bool
-) -> partial[SelectionMiddleware]:
+def _reading(server: AgentServer, path: str | None, transport: str, has_sessions: bool) -> partial[SelectionMiddleware]:
     sse = path if transport == "sse" and path is not None else fastmcp.settings.sse_path
     streamable = path if transport != "sse" and path is not None else fastmcp.settings.streamable_http_path
-    paths = {"sse_path": sse, "mcp_path": streamable}
-    return partial(SelectionMiddleware, host=server, **paths, has_sessions=has_sessions)
+    return partial(SelectionMiddleware, host=server, sse_path=sse, mcp_path=streamable, has_sessions=has_sessions)
 
 
 def sse_routes(app: StarletteWithLifespan) -> list[BaseRoute]:
