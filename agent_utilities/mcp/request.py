@@ -238,7 +238,9 @@ async def bounds_of(
         method, params: what it is entered with.
     """
     is_list = method.endswith("/list")
-    if (is_list and is_looking_up()) or await _is_of_proxy(outer, method, None if is_list else params):
+    if is_looking_up() and (is_list or not _kinds_of(method)):  # a proxy's client greets before it lists
+        return ()
+    if await _is_of_proxy(outer, method, None if is_list else params):
         return ()
     kinds = _kinds_of(method) or KINDS
     return tuple([await _within(each, host, alone, kinds) for each in outer.entered])
@@ -271,7 +273,7 @@ async def _within(entered: Entered, host: AgentServer, alone: Verdict, kinds: Se
 
 
 async def _listed(host: AgentServer, kind: ComponentKind, verdict: Verdict) -> tuple[Catalog, Sequence[Component]]:
-    with UnderVerdict(verdict):
+    with UnderVerdict(verdict, looks_up=True):
         catalog = await host.catalog(kind)
     return catalog, host.surface.components_of(kind, catalog)
 
@@ -282,7 +284,8 @@ async def _is_of_proxy(outer: Request, method: str, params: Mapping[str, Any] | 
     if key not in outer.params or (params is not None and method != outer.method):
         return False
     for kind in _kinds_of(outer.method):
-        component = await getattr(outer.entered[-1].host, _GET[kind])(str(outer.params[key]))
+        with UnderVerdict(outer.verdict, looks_up=True):
+            component = await getattr(outer.entered[-1].host, _GET[kind])(str(outer.params[key]))
         for server, name in await _leading(kind, component):
             asked = name if params is None else str(params.get(key))
             if server is None and (asked == name or match_uri_template(asked, name) is not None):
@@ -293,7 +296,7 @@ async def _is_of_proxy(outer: Request, method: str, params: Mapping[str, Any] | 
 async def _leading(kind: ComponentKind, component: Component | None) -> list[tuple[FastMCP[Any] | None, str]]:
     """Return the servers that a component leads to, each with its name there; None for one that a proxy leads to."""
     steps = []
-    with UnderVerdict(Surface.unbounded_everywhere()):
+    with UnderVerdict(Surface.unbounded_everywhere(), looks_up=True):
         while component is not None:
             component = getattr(component, "parent_tool", component)  # what a transformed tool was made of
             told = component.get_span_attributes()
