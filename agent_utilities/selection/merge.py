@@ -83,6 +83,10 @@ def _unite_values(first: Value, second: Value) -> Value:
     raise TypeError(f"settings of one field differ in type: {first!r}, {second!r}")
 
 
+FLAGS = ("read_only", "no_destructive")
+"""Bounds that hold where anybody asks for them."""
+
+
 @dataclass(frozen=True, eq=False)
 class Effective(HashedOnce):
     """The settings that hold: each must be kept by a permitted component.
@@ -251,7 +255,7 @@ class Narrowing:
             if (names := getattr(self, field)) is not None and (names or field.startswith("allow")):
                 added = _names(names, self.origin, of_toolsets=field == "deny_tools")
                 changes[field] = (*getattr(effective, field), added)
-        for flag in ("read_only", "no_destructive"):
+        for flag in FLAGS:
             if getattr(self, flag) and getattr(effective, flag) is None:
                 changes[flag] = Setting(True, (self.origin,))
         if (active := self.capabilities) is not None:
@@ -297,7 +301,7 @@ class Within:
         changes: dict[str, Any] = {
             name: tuple(dict.fromkeys((*getattr(effective, name), *more))) for name, more in lists.items()
         }
-        changes["read_only"] = effective.read_only or outer.read_only
+        changes |= {flag: getattr(effective, flag) or getattr(outer, flag) for flag in FLAGS}
         changes["configured"] = effective.configured or outer.configured
         changes["capabilities"] = frozenset.intersection(*brought) if brought else None
         return replace(effective, **changes)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from agent_utilities.selection.channels import META_KEY
-from agent_utilities.selection.merge import Effective, effective, merge
+from agent_utilities.selection.merge import FLAGS, Effective, Within, effective, merge
 from agent_utilities.selection.model import NameSet, Policy, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
+from tests.every import every
 
 
 def given(*, env: str = "", cli: str = "", query: str = "", header: str = "") -> Selection:
@@ -58,6 +59,15 @@ class TestReadOnly:
 
     def test_a_caller_can_ask_for_it(self):
         assert effective(read_request(b"", ((b"x-mcp-readonly", b"1"),))).read_only is not None
+
+
+class TestWithin:
+    @every("flag", FLAGS)
+    def test_a_flag_of_the_outer_request_holds_in_one_that_is_made_in_it(self, flag: str) -> None:
+        outer = effective(read_request(f"{flag}=true".encode(), ()))
+        within = getattr(Within(outer).narrowed(Effective()), flag)
+        assert within is not None
+        assert within == getattr(outer, flag)
 
 
 class TestPreferences:
