@@ -1,6 +1,7 @@
 """The project's tasks, on nothing but Python: `python3 tasks.py TASK...`; the first run makes `.venv`.
 
-demo      start a real agent and show what each channel, a hostile caller and each transport see
+demo      start a real agent and show what each channel, a hostile caller and each transport see of it; or, named,
+          of a `gateway` whose server is killed, of `tool-search` over 60 tools, or of `capabilities`
 test      run the tests, in two processes or more; arguments after it go to pytest
           --fast: only what needs no Java, Node, socket or server process, in under a minute
 nightly   run the tests with long soaks and 100,000-case runs, then break the code room by room and see tests fail,
@@ -158,8 +159,8 @@ def nightly(*arguments: str) -> None:
     fast_everywhere()
 
 
-def demo() -> None:
-    run(BIN / "agent-utilities", "demo")
+def demo(*arguments: str) -> None:
+    run(PYTHON, "-m", "demo", *arguments)
 
 
 def lint() -> None:
@@ -216,7 +217,7 @@ def picture() -> None:
 _CHECKS = (test, fast_everywhere, oldest, nightly, check, lint, types, layers, docs)
 _OTHERS = (demo, format, gauges, bench, serve, fleet, picture)
 TASKS = {task.__name__.replace("_", "-"): task for task in (*_CHECKS, *_OTHERS)}
-TAKES_ARGUMENTS = {"test", "fast-everywhere", "oldest", "nightly", "check", "gauges", "bench", "serve"}
+TAKES_ARGUMENTS = {"test", "fast-everywhere", "oldest", "nightly", "check", "demo", "gauges", "bench", "serve"}
 
 
 def main(argv: list[str]) -> None:

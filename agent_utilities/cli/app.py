@@ -14,7 +14,6 @@ from agent_utilities.mcp.command_line.options import documented, print_version
 from agent_utilities.mcp.server_cli import run_and_exit
 
 COMMANDS = {
-    "demo": ("demo", "Start real servers and show what callers see: of one, a gateway, a search, or capabilities."),
     "explain": ("explain", "Ask a running server what a caller sees, and say why."),
     "context": ("context", "Ask a running server what of it is in an agent's prompt, and what that costs."),
     "page": ("page", "Open the page of a running server in your browser."),

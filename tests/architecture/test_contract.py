@@ -11,7 +11,8 @@ from tests.every import every
 ROOT = Path(__file__).parents[2]
 DESIGN = ROOT / "docs" / "design.md"
 PAGES = [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-CODE = [path for folder in ("agent_utilities", "tests", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))]
+_FOLDERS = ("agent_utilities", "demo", "tests", "benchmarks")
+CODE = [path for folder in _FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 _LAWS = re.compile(r"\blaws?\s+(L\d+(?:(?:, | and | to )L\d+)*)", re.IGNORECASE)
 _LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
 

@@ -1,4 +1,4 @@
-"""The page on who may call: a team's afternoon, run as written but for the issuer's address and the port."""
+"""The page on who may call: a team's afternoon, run as written but for the issuer's address, port and folder."""
 
 from __future__ import annotations
 
@@ -59,10 +59,11 @@ class Afternoon:
         self.gateway = HttpProcess(shlex.split(self.example("serve")), self.environ, folder)
 
     def example(self, name: str) -> str:
-        """Return an example of the page, for this issuer and port."""
+        """Return an example of the page, for this issuer and port, and a folder that is not the repository's."""
         match = re.search(rf"<!-- example: {re.escape(name)} -->\n```\w+\n(.*?)```", TEXT, re.DOTALL)
         assert match is not None, f"the page has no example {name!r}"
-        return match[1].replace(ISSUER, self.issuer.url).replace("8001", str(self.port))
+        text = match[1].replace('"demo/', f'"{README.parent}/demo/')
+        return text.replace(ISSUER, self.issuer.url).replace("8001", str(self.port))
 
     def run(self, name: str) -> str:
         """Return what an example prints."""

@@ -17,9 +17,9 @@ from fastmcp import Client
 from agent_utilities import create_mcp_server, selection_meta
 from agent_utilities.activation.deferral import AUTO_OVER, Deferral
 from agent_utilities.cli.app import main
-from agent_utilities.cli.demo_office import office_server
 from agent_utilities.features.tool_search.events import EventName
 from agent_utilities.mcp.metrics import Metrics
+from demo.office import office_server
 from tests.command_line import run_command
 from tests.docs.tables import TOOL_SEARCH
 from tests.every import every

@@ -159,7 +159,7 @@ def gateway(folder: Path, behind: Sequence[str] = SERVERS, **own: str) -> Iterat
         "git": {"command": "git-agent-mcp"},
         "files": {"command": "filesystem-agent-mcp"},
         "logs": {"command": "logs-agent-mcp"},
-        "office": {"command": sys.executable, "args": ["-P", "-m", "agent_utilities.cli.demo_office"]},
+        "office": {"command": sys.executable, "args": ["-P", str(ROOT / "demo/office.py")]},
         "many": {"command": sys.executable, "args": [str(FAULTY_SERVER), "tools=1000"]},
         "notes": {"command": sys.executable, "args": [*_CHANGING, str(folder / "note")], "cwd": str(ROOT)},
     }

@@ -12,10 +12,10 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agent_utilities import selection_headers
-from agent_utilities.cli.demo_office import office_server
 from agent_utilities.features.tool_search.events import SearchEvent
 from agent_utilities.features.tool_search.turns import TURN
 from agent_utilities.mcp.events import Event
+from demo.office import office_server
 from tests.mcp.servers import over_http
 from tests.mcp.spans import span_exporter
 from tests.upstream.processes import until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fastmcp import Client
 
-from agent_utilities.cli.demo_office import office_server
+from demo.office import office_server
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from agent_utilities.cli.demo import print_ending
-from agent_utilities.cli.demo_server import demo_environment
+from demo.running import demo_environment, print_ending
 
 
 @pytest.fixture(autouse=True)

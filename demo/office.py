@@ -1,6 +1,6 @@
 """The server of two demos: an office of ten kinds of things, six tools for each.
 
-`agent-utilities demo tool-search` runs all of it, and each bundle of `demo capabilities` one kind.
+`python3 tasks.py demo tool-search` runs all of it, and each bundle of `demo capabilities` one kind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The demo, as its reader's shell runs it, but for its own process: it starts some twenty."""
+"""The demos, as their reader's shell runs them, but for a process of their own: they start some twenty."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.cli.app import main
+from demo.__main__ import DEMOS, main
 from tests.cli.printed import table_rows
 from tests.command_line import Done, run_command
 
-COMMAND = str(Path(sys.executable).parent / "agent-utilities")
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def demo(capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
     """Run a demo, on a terminal that is wide enough for its tables."""
-    return lambda *what: run_command(main, [COMMAND, "demo", *what], {**os.environ, "COLUMNS": "220"}, capfd)
+    return lambda *what: run_command(main, ["demo", *what], {**os.environ, "COLUMNS": "220"}, capfd)
 
 
 @pytest.mark.timeout(180)
@@ -91,16 +91,24 @@ def test_of_tool_search_shows_what_is_found_called_and_evicted_in_both_protocols
     assert done.stdout.endswith("Everything that was started has been stopped.\n")
 
 
-def test_without_an_agent_it_says_what_would_do(tmp_path):
-    program = (
-        "import sys; sys.executable = '/nonexistent/python'; sys.argv = ['agent-utilities', 'demo'];"
-        "from agent_utilities.cli.app import main; main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False
-    )
+def test_without_an_agent_it_says_what_would_do():
+    program = "import sys; sys.executable = '/nonexistent/python'; sys.argv = ['']; import demo.__main__ as d; d.main()"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: logs-agent-mcp is not installed here; install")
+    assert done.stderr == (
+        "error: logs-agent-mcp is not in /nonexistent; run python3 tasks.py demo, which installs it\n"
+    )
+
+
+def test_of_what_there_is_none_it_names_those_that_there_are(demo):
+    done = demo("gatway")
+    assert done.returncode == 2
+    assert all(repr(name) in done.stderr for name in ("gatway", "server", "gateway", "tool-search", "capabilities"))
+
+
+def test_every_one_that_a_page_names_is_there():
+    text = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/**/*.md"))
+    assert set(re.findall(r"tasks\.py demo ([\w-]+)", text)) == DEMOS.keys() - {"server"}
 
 
 @pytest.mark.outside
