@@ -64,7 +64,10 @@ class TestL1Nested:
     ) -> None:
         as_seen = Catalog(tuple(renamed(each, f"rm_{each.name}") for each in catalog.entries))
         permitted = frozenset(plain_permitted(asked, as_seen))
-        names = [{fold(each.name) for i, each in enumerate(catalog.entries) if (i in permitted) is of} for of in (True, False)]
+        names = [
+            {fold(each.name) for i, each in enumerate(catalog.entries) if (i in permitted) is of}
+            for of in (True, False)
+        ]
         held = Within(effective(read(asked)), *map(frozenset, names)).narrowed(effective(read(within)))
         decided = set(decide(catalog, held).permitted)
         assert decided <= permitted & set(plain_permitted(within, catalog))

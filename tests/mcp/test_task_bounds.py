@@ -8,15 +8,14 @@ from typing import Any
 import httpx2
 import pytest
 from fastmcp import Client
-from fastmcp_tasks.extension import TasksExtension
 
 from agent_utilities.selection.channels import META_KEY
+from tests.background_tasks import META, ask, tasks_extension
 from tests.every import every
 from tests.mcp.servers import log_server
 from tests.mcp.test_calls_within import outcome
-from tests.mcp.test_tasks import META, ask
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.anyio, pytest.mark.tasks, pytest.mark.timeout(60)]
 
 
 @every(
@@ -32,7 +31,7 @@ async def test_a_background_task_is_within_the_bounds_of_the_request_that_starte
     url: str, headers: dict[str, str], meta: dict[str, Any]
 ) -> None:
     mcp = log_server()
-    mcp.add_extension(TasksExtension())
+    mcp.add_extension(tasks_extension())
     may_begin = asyncio.Event()
 
     @mcp.tool(name="do", tags={"read"}, task=True)

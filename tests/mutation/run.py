@@ -40,14 +40,14 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "access, audit, state": ("access", "audit", "state"),
     "capabilities": ("capabilities",),
     "upstream": ("upstream",),
-    "host": ("mcp", "features", "server_factory.py"),
+    "host": ("mcp", "features", "compat", "server_factory.py"),
     "selection, visibility, activation": ("selection", "visibility", "activation"),
     "catalog, router": ("catalog", "router"),
     "cli": ("cli",),
     "runtime": ("runtime", ""),
 }
 """Folders and files of each room, by which houses of different times can be compared; the blank one is every other."""
-TESTS = {"host": ("mcp", "features", "laws", "wire"), "runtime": ("runtime", "testing", "architecture")}
+TESTS = {"host": ("mcp", "features", "compat", "laws", "wire"), "runtime": ("runtime", "testing", "architecture")}
 """Folders of a room's tests where they aren't those of the same names."""
 _FAILED = re.compile(r"^FAILED (\S.*?)(?: - |$)|^ERROR (\S.*?)(?: - |$)", re.MULTILINE)
 _PLUGIN = ("-p", "tests.mutation.covering")
