@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from hashlib import blake2b
 from operator import or_
-from typing import Any, get_args
+from typing import get_args
 
 from agent_utilities.activation.active_text import united
 from agent_utilities.activation.deferral import OFF, Active, Threshold
@@ -38,6 +38,8 @@ OPERATOR_RANKS: tuple[Rank, ...] = (("file", "project"), ("env",), ("cli",))
 CALLER_RANKS: tuple[Rank, ...] = (("profile", "project_profile"), ("query",), ("header",), ("meta",))
 """The same for callers. The first are of the profile that a caller names; `meta` is the `_meta` of one MCP request."""
 
+LISTS = ("allow_tools", "allow_tags", "deny_tools", "deny_tags")
+"""The fields of allow-lists and denies."""
 SEARCHING: tuple[FieldName, ...] = get_args(SearchFieldName)
 """The preferences of tool search, but for pins."""
 
@@ -119,6 +121,19 @@ class Effective(HashedOnce):
     def lists(self) -> tuple[tuple[Setting, ...], ...]:
         """The allow-lists and denies."""
         return self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags
+
+    def beside(self, other: Effective) -> Effective:
+        """Return the same settings with all bounds of others beside them: what either refuses is refused (law L3)."""
+        brought = [given for given in (self.capabilities, other.capabilities) if given is not None]
+        lists = zip(LISTS, self.lists, other.lists, strict=True)
+        return replace(
+            self,
+            read_only=self.read_only or other.read_only,
+            no_destructive=self.no_destructive or other.no_destructive,
+            configured=self.configured or other.configured,
+            capabilities=frozenset.intersection(*brought) if brought else None,
+            **{name: tuple(dict.fromkeys((*own, *others))) for name, own, others in lists},
+        )
 
     @cached_property
     def caller_bytes(self) -> int:
@@ -250,17 +265,14 @@ class Narrowing:
 
     def narrowed(self, effective: Effective) -> Effective:
         """Return the settings that hold once this holds beside them."""
-        changes: dict[str, Any] = {}
-        for field in ("allow_tools", "allow_tags", "deny_tools", "deny_tags"):
-            if (names := getattr(self, field)) is not None and (names or field.startswith("allow")):
-                added = _names(names, self.origin, of_toolsets=field == "deny_tools")
-                changes[field] = (*getattr(effective, field), added)
-        for flag in FLAGS:
-            if getattr(self, flag) and getattr(effective, flag) is None:
-                changes[flag] = Setting(True, (self.origin,))
-        if (active := self.capabilities) is not None:
-            changes["capabilities"] = active if effective.capabilities is None else active & effective.capabilities
-        return replace(effective, **changes) if changes else effective
+        flag, bounds = Setting(True, (self.origin,)), Effective(capabilities=self.capabilities)
+        lists = {
+            field: (_names(names, self.origin, of_toolsets=field == "deny_tools"),)
+            for field in LISTS
+            if (names := getattr(self, field)) is not None and (names or field.startswith("allow"))
+        }
+        flags = {name: flag for name in FLAGS if getattr(self, name)}
+        return effective.beside(replace(bounds, **lists, **flags))
 
 
 def _names(names: frozenset[str], origin: str, *, of_toolsets: bool) -> Setting:
@@ -286,25 +298,13 @@ class Within:
 
     def narrowed(self, effective: Effective) -> Effective:
         """Return the settings that hold once these hold beside them."""
-        outer, denied = self.outer, (Setting(NameSet(self.denied), ("the request that it is made in",)),)
-        lists: dict[str, tuple[Setting, ...]] = {
-            "allow_tools": tuple(
-                replace(setting, value=setting.value | NameSet(self.permitted))
-                for setting in outer.allow_tools
-                if isinstance(setting.value, NameSet)
-            ),
-            "allow_tags": outer.allow_tags,
-            "deny_tools": outer.deny_tools + (denied if self.denied else ()),
-            "deny_tags": outer.deny_tags,
-        }
-        brought = [given for given in (effective.capabilities, outer.capabilities) if given is not None]
-        changes: dict[str, Any] = {
-            name: tuple(dict.fromkeys((*getattr(effective, name), *more))) for name, more in lists.items()
-        }
-        changes |= {flag: getattr(effective, flag) or getattr(outer, flag) for flag in FLAGS}
-        changes["configured"] = effective.configured or outer.configured
-        changes["capabilities"] = frozenset.intersection(*brought) if brought else None
-        return replace(effective, **changes)
+        denied = (Setting(NameSet(self.denied), ("the request that it is made in",)),) if self.denied else ()
+        allowed = tuple(
+            replace(setting, value=setting.value | NameSet(self.permitted))
+            for setting in self.outer.allow_tools
+            if isinstance(setting.value, NameSet)
+        )
+        return effective.beside(replace(self.outer, allow_tools=allowed, deny_tools=self.outer.deny_tools + denied))
 
 
 Narrowings = tuple[Narrowing | Within, ...]

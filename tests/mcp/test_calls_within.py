@@ -61,6 +61,18 @@ def with_do(mcp: AgentServer, do: Do, target: Callable[[Context], Any] = lambda 
     return mcp
 
 
+async def test_a_caller_who_wants_nothing_destroyed_has_nothing_destroyed_by_what_they_call() -> None:
+    app, client = over_http(with_do(log_server(), names_of), url="/mcp?no_destructive")
+    async with app.router.lifespan_context(app), client:
+        listed = [tool.name for tool in await client.list_tools()]
+        assert json.loads((await client.call_tool("do")).data) == listed
+        assert "delete_log" not in listed
+
+
+async def names_of(client: Client[Any]) -> list[str]:
+    return [tool.name for tool in await client.list_tools()]
+
+
 async def done(mcp: AgentServer, bound: str = "a deny of tags", mode: str = "auto") -> Any:
     """What the tool `do` of a server comes to for a caller under a bound."""
     url, headers, meta = BOUNDS[bound]
