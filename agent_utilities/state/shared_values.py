@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, SupportsFloat
 
@@ -20,6 +20,7 @@ class SharedValues(MemoryStore):
 
     What was sealed under another name, or by nobody who has the operator's key, counts as none. Names are hashed: ids
     of sessions and of tokens are in them. It is no `RedisStore`, which takes a client of text alone, and seals nothing.
+    Only what FastMCP asks of a store is of all replicas: to get, put and delete one value.
 
     Args:
         kind: what they are.
@@ -47,16 +48,6 @@ class SharedValues(MemoryStore):
             return None
         return value if isinstance(value, dict) else None
 
-    async def ttl(self, key: str, *, collection: str | None = None) -> tuple[dict[str, Any] | None, float | None]:
-        """Return a value, and the seconds that it is kept for; None for no end."""
-        value = await self.get(key, collection=collection)
-        try:
-            left_s = await self._state.ask(self._state.redis.ttl(self._name(collection, key)))
-        except StateError:
-            kept: tuple[dict[str, Any] | None, float | None] = await super().ttl(key, collection=collection)
-            return kept
-        return value, float(left_s) if left_s >= 0 else None
-
     async def put(
         self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
     ) -> None:
@@ -76,29 +67,3 @@ class SharedValues(MemoryStore):
             return bool(await self._state.ask(self._state.redis.delete(self._name(collection, key)))) or was_here
         except StateError:
             return was_here
-
-    async def get_many(self, keys: Sequence[str], *, collection: str | None = None) -> list[dict[str, Any] | None]:
-        """Return values, in the order of their keys."""
-        return [await self.get(key, collection=collection) for key in keys]
-
-    async def ttl_many(
-        self, keys: Sequence[str], *, collection: str | None = None
-    ) -> list[tuple[dict[str, Any] | None, float | None]]:
-        """Return values, and how long each is kept."""
-        return [await self.ttl(key, collection=collection) for key in keys]
-
-    async def put_many(
-        self,
-        keys: Sequence[str],
-        values: Sequence[Mapping[str, Any]],
-        *,
-        collection: str | None = None,
-        ttl: SupportsFloat | None = None,
-    ) -> None:
-        """Keep values, each under its key."""
-        for key, value in zip(keys, values, strict=True):
-            await self.put(key, value, collection=collection, ttl=ttl)
-
-    async def delete_many(self, keys: Sequence[str], *, collection: str | None = None) -> int:
-        """Remove values; return how many there were."""
-        return sum([await self.delete(key, collection=collection) for key in keys])
