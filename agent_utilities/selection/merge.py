@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from hashlib import blake2b
 from operator import or_
-from typing import get_args
+from typing import Any, get_args
 
 from agent_utilities.activation.active_text import united
 from agent_utilities.activation.deferral import OFF, Active, Threshold
@@ -125,14 +125,14 @@ class Effective(HashedOnce):
     def beside(self, other: Effective) -> Effective:
         """Return the same settings with all bounds of others beside them: what either refuses is refused (law L3)."""
         brought = [given for given in (self.capabilities, other.capabilities) if given is not None]
-        lists = zip(LISTS, self.lists, other.lists, strict=True)
+        lists: dict[str, Any] = {
+            name: tuple(dict.fromkeys((*getattr(self, name), *getattr(other, name)))) for name in LISTS
+        }
         return replace(
             self,
-            read_only=self.read_only or other.read_only,
-            no_destructive=self.no_destructive or other.no_destructive,
+            **lists,
             configured=self.configured or other.configured,
             capabilities=frozenset.intersection(*brought) if brought else None,
-            **{name: tuple(dict.fromkeys((*own, *others))) for name, own, others in lists},
         )
 
     @cached_property
@@ -265,14 +265,14 @@ class Narrowing:
 
     def narrowed(self, effective: Effective) -> Effective:
         """Return the settings that hold once this holds beside them."""
-        flag, bounds = Setting(True, (self.origin,)), Effective(capabilities=self.capabilities)
-        lists = {
+        bounds: dict[str, Any] = {
             field: (_names(names, self.origin, of_toolsets=field == "deny_tools"),)
             for field in LISTS
             if (names := getattr(self, field)) is not None and (names or field.startswith("allow"))
         }
-        flags = {name: flag for name in FLAGS if getattr(self, name)}
-        return effective.beside(replace(bounds, **lists, **flags))
+        flags = [flag for flag in FLAGS if getattr(self, flag)]
+        bounds |= dict.fromkeys(flags, Setting(True, (self.origin,)))
+        return effective.beside(Effective(**bounds, capabilities=self.capabilities))
 
 
 def _names(names: frozenset[str], origin: str, *, of_toolsets: bool) -> Setting:
