@@ -301,7 +301,7 @@ class AgentServer(FastMCP[Any]):
             # Below the author's middleware they were listed already, and it may have left one of them out.
             if decision is not None and not (through_middleware and any(isinstance(tool, OwnTool) for tool in listed)):
                 listed = [*await self.features.tools_at_head(request, decision), *listed]
-        return listed if through_middleware or not run_middleware else await answers.whole(self, "tool", listed)
+        return listed
 
     async def list_prompts(self, *, run_middleware: bool = True) -> Sequence[Prompt]:
         """Return the permitted prompts; see `FastMCP.list_prompts`."""
@@ -315,9 +315,7 @@ class AgentServer(FastMCP[Any]):
 
     async def list_resource_templates(self, *, run_middleware: bool = True) -> Sequence[ResourceTemplate]:
         """Return the permitted resource templates; see `FastMCP.list_resource_templates`."""
-        through_middleware = run_middleware and answers.may_be_answered(self, "template")
-        listed = await answers.listing(self, "template", super().list_resource_templates, through_middleware)
-        return listed if through_middleware or not run_middleware else await answers.whole(self, "template", listed)
+        return await answers.listing(self, "template", super().list_resource_templates, run_middleware)
 
     async def kept_tools(self, list_them: Callable[[], Awaitable[Sequence[Tool]]]) -> Sequence[Tool]:
         """Return the providers' tools: those listed before, while every provider tells that nothing changed.

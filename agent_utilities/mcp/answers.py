@@ -60,13 +60,15 @@ async def listing(
         listed = await list_them(run_middleware=through_middleware)
         if through_middleware:
             listed = await _cut(server, kind, listed, verdict)
+        elif run_middleware:
+            listed = await _whole(server, kind, listed)
     if verdict.surface is surface and (decision := verdict.decisions.get((surface, kind))) is not None:
         surface.catalogs.keep(kind, decision.catalog)
         server.note_listed(kind, decision.catalog)
     return listed
 
 
-async def whole(server: AgentServer, kind: ComponentKind, listed: Sequence[_C]) -> Sequence[_C]:
+async def _whole(server: AgentServer, kind: ComponentKind, listed: Sequence[_C]) -> Sequence[_C]:
     """Return a list that did not go through middleware with references in schemas resolved, as that would."""
 
     async def given(_: object) -> Sequence[_C]:
