@@ -55,10 +55,10 @@ PARTS = (
         "providers are listed anew for each request",
     ),
     Part("fastmcp.server.providers.wrapped_provider:_WrappedProvider._inner", *_WRAPPED),
-    Part("fastmcp.server.providers.fastmcp_provider:FastMCPProviderTool._server", *_MOUNTS),
-    Part("fastmcp.server.providers.fastmcp_provider:FastMCPProviderPrompt._server", *_MOUNTS),
-    Part("fastmcp.server.providers.fastmcp_provider:FastMCPProviderResource._server", *_MOUNTS),
-    Part("fastmcp.server.providers.fastmcp_provider:FastMCPProviderResourceTemplate._server", *_MOUNTS),
+    *(
+        Part(f"fastmcp.server.providers.fastmcp_provider:FastMCPProvider{kind}._server", *_MOUNTS)
+        for kind in ("Tool", "Prompt", "Resource", "ResourceTemplate")
+    ),
 )
 
 

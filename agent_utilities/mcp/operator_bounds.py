@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from fastmcp import FastMCP
@@ -349,9 +350,8 @@ def _channel(setting: Setting) -> Channel:
 
 def _spelled(settings: Effective) -> Iterator[str]:
     """Yield each bound as it was given, such as `--disabled-tags write (cli)`."""
-    lists = (settings.allow_tools, settings.allow_tags, settings.deny_tools, settings.deny_tags)
     flags = [flag for flag in (settings.read_only, settings.no_destructive) if flag is not None]
-    for setting in (*(setting for given in lists for setting in given), *flags):
+    for setting in (*chain.from_iterable(settings.lists), *flags):
         told = ", ".join(origin.partition(" ")[2] for origin in setting.origins)
         if isinstance(setting.value, NameSet):
             names = setting.value.spelled()

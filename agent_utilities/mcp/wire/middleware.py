@@ -116,17 +116,12 @@ class WireMiddleware:
         Raises:
             MCPError: its selection is malformed, or a feature could not tell its bounds.
         """
-        try:
-            selection = self._host.callers.selection_of(ctx.request, read_meta((ctx.params or {}).get("_meta")))
-        except SelectionError as error:
-            raise MCPError(mcp_types.INVALID_PARAMS, str(error), error.as_dict()) from None
-        except BoundError as error:
-            raise MCPError(mcp_types.INTERNAL_ERROR, str(error)) from None
-        await self._wait_for_first(ctx, selection)
         client = None
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             client = Client(ctx, self._host.changes.tell_tools, self._host.changes.heard)
         try:
+            selection = self._host.callers.selection_of(ctx.request, read_meta((ctx.params or {}).get("_meta")))
+            await self._wait_for_first(ctx, selection)
             return await self._host.request(
                 selection,
                 method=ctx.method,
@@ -136,6 +131,8 @@ class WireMiddleware:
                 caller=sender_of(ctx.request),
                 outer=request_in_force() or await request_of_task(self._host),
             )
+        except SelectionError as error:
+            raise MCPError(mcp_types.INVALID_PARAMS, str(error), error.as_dict()) from None
         except BoundError as error:
             raise MCPError(mcp_types.INTERNAL_ERROR, str(error)) from None
 
