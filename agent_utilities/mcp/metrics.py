@@ -93,39 +93,21 @@ class Metrics:
 
     def __init__(self, server: AgentServer) -> None:
         self._registry, self._of_denied = CollectorRegistry(), CollectorRegistry()
-        self._requests = Counter("mcp_requests", "MCP requests served.", ["method", "outcome"], registry=self._registry)
-        self._refused = Counter(
-            "mcp_refused_requests", "HTTP requests refused unserved.", ["status"], registry=self._registry
-        )
-        self._decisions = Histogram(
-            "mcp_decision_seconds",
-            "Time to decide on a catalog, where no memo held the decision.",
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
+        counter, histogram = (partial(kind, registry=self._registry) for kind in (Counter, Histogram))
+        self._requests = counter("mcp_requests", "MCP requests served.", ["method", "outcome"])
+        self._refused = counter("mcp_refused_requests", "HTTP requests refused unserved.", ["status"])
+        self._queries = counter("mcp_queried_lists", "Lists with a query, by how it was answered.", ["status"])
+        self._fallbacks = counter("mcp_fallbacks", "Queried lists that showed all permitted tools.", ["cause"])
+        text = "Time to decide on a catalog, where no memo held the decision."
+        self._decisions = histogram("mcp_decision_seconds", text, buckets=_SECONDS)
         self._listed = {
             name: Histogram(f"mcp_listed_tools_{name}", f"Tools {name}, a list.", buckets=_COUNTS, registry=registry)
-            for name, registry in (
-                ("permitted", self._registry),
-                ("visible", self._registry),
-                ("denied", self._of_denied),
+            for name, registry in zip(
+                ("permitted", "visible", "denied"), (self._registry, self._registry, self._of_denied), strict=True
             )
         }
-        self._queries = Counter(
-            "mcp_queried_lists", "Lists with a query, by how it was answered.", ["status"], registry=self._registry
-        )
-        self._fallbacks = Counter(
-            "mcp_fallbacks",
-            "Queried lists that showed all permitted tools.",
-            ["cause"],
-            registry=self._registry,
-        )
-        unfit = Gauge(
-            "mcp_operator_names_unfit",
-            "Names in the operator's bounds that have fitted no component since the start.",
-            ["bound"],
-            registry=self._registry,
-        )
+        text = "Names in the operator's bounds that have fitted no component since the start."
+        unfit = Gauge("mcp_operator_names_unfit", text, ["bound"], registry=self._registry)
         unfit.labels("deny").set_function(partial(server.operator_bounds.n_unfit, denies=True))
         unfit.labels("allow").set_function(partial(server.operator_bounds.n_unfit, denies=False))
         self._lists = _Lists(server)

@@ -16,6 +16,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
 from agent_utilities import AgentServer
+from agent_utilities.mcp.wire import request
 from tests.every import every
 from tests.features.access.team import Team, bearing
 from tests.mcp.servers import log_server
@@ -105,6 +106,32 @@ class TestTheBody:
         assert answer.json()["error"]["data"]["error"] == "invalid_token"
         assert answer.json()["error"]["message"] == answer.json()["error"]["data"]["error_description"]
         assert answer.headers["www-authenticate"].startswith("Bearer ")
+
+    @every(
+        ("full", "status", "whose"), [("N_EACH", 429, "callers from your address have"), ("N_ALL", 503, "all callers")]
+    )
+    async def test_of_who_has_no_room_says_what_would_do(self, full: str, status: int, whose: str) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(request, full, 0)
+            async with web_of(log_server()) as web:
+                answer = await web.post("/mcp", json=jsonrpc("initialize"))
+                metrics = (await web.get("/metrics")).text
+        error = answer.json()["error"]
+        assert (answer.status_code, answer.headers["retry-after"], error["code"]) == (status, "60", -32000)
+        assert answer.json()["id"] == jsonrpc("initialize")["id"]
+        assert error["message"] == error["data"]["error_description"]
+        assert error["message"].startswith(whose)
+        assert "DELETE" in error["message"]
+        assert f'mcp_refused_requests_total{{status="{status}"}} 1.0' in metrics
+
+    async def test_of_a_strangers_page_names_its_origin(self) -> None:
+        async with web_of(log_server()) as web:
+            headers = {"origin": "http://evil.example"}
+            answer = await web.post("/mcp", json=jsonrpc("tools/list"), headers=headers)
+        error = answer.json()["error"]
+        assert (answer.status_code, answer.json()["id"]) == (403, jsonrpc("tools/list")["id"])
+        assert (error["code"], error["data"]["value"]) == (-32600, "http://evil.example")
+        assert "--allowed-origins http://evil.example" in error["message"]
 
 
 async def test_it_is_logged_and_counted_and_a_flood_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -299,7 +299,7 @@ class RefusedRequests:
         if b'"jsonrpc"' not in asked:
             return answer
         code = mcp_types.INVALID_PARAMS if status in (400, 404) else mcp_types.INVALID_REQUEST
-        code = code if status < 500 else mcp_types.INTERNAL_ERROR
+        code = error.get("code", code if status < 500 else mcp_types.INTERNAL_ERROR)
         id_ = _object(asked).get("id")
         answered = {"jsonrpc": "2.0", "id": id_ if type(id_) in (int, str) else None}
         return json.dumps({**answered, "error": {"code": code, "message": text, "data": error}}).encode()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from contextlib import ExitStack
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes, urlencode
 
 import fastmcp
@@ -26,6 +26,7 @@ from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.feature import BoundError
 from agent_utilities.mcp.request import sender_of
 from agent_utilities.mcp.sessions import PLACE, Caller, address_of, caller_of
+from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.mcp.wire.middleware import unknown_names
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache
 from agent_utilities.selection.caller import (
@@ -279,32 +280,26 @@ async def check_path(host: AgentServer, path: PathSelection, scope: Scope) -> No
     selection = read_path(names)
     if (grant := host.callers.grant_of(caller_of(Request(scope)))) is not None:
         selection = merge(selection, grant.bounds)
-    if not _names_certain(selection.asked) and not await _names_any(host, selection):
-        await _refuse(host, names[0][1], selection)
-
-
-async def _names_any(host: AgentServer, selection: Selection) -> bool:
-    """Whether a component of any kind is permitted under what the operator gave and these names."""
-    surface = host.surface
-    verdict = surface.verdict(selection, shapes_lists=False)
-    for kind in KINDS:
-        with surface.under_verdict(verdict):
-            catalog = await host.catalog(kind)
-        if (await surface.decide_in_turns(kind, catalog, verdict)).permitted:
-            return True
-    to_come = (entry("tool", "", tags=[name], read_only=True) for name in host.features.gathered("toolsets_to_come"))
-    return any(verdict.bounds.refusal(toolset) is None for toolset in to_come)
-
-
-async def _refuse(host: AgentServer, toolsets: str, selection: Selection) -> NoReturn:
-    surface = host.surface
-    verdict = surface.verdict(selection, shapes_lists=False)
+    surface, verdict = host.surface, host.surface.verdict(selection, shapes_lists=False)
+    if _names_certain(selection.asked) or await _names_any(host, verdict):
+        return
     decision = await surface.decide_in_turns("tool", await host.catalog("tool"), verdict)
     with surface.under_verdict(verdict):  # what a rule denies this caller counts as little as what nobody may
         unknown = await unknown_names(host, decision, "tool")
     near = [name for name in unknown.values() if name is not None]
     hint = f"did you mean {near[0]!r}?" if near else "leave /x/… out to see what there is"
-    raise PathError("the path names nothing that is known", toolsets, SOURCE, hint)
+    raise PathError("the path names nothing that is known", names[0][1], SOURCE, hint)
+
+
+async def _names_any(host: AgentServer, verdict: Verdict) -> bool:
+    """Whether a component of any kind is permitted under what the operator gave and the names of a path."""
+    for kind in KINDS:
+        with host.surface.under_verdict(verdict):
+            catalog = await host.catalog(kind)
+        if (await host.surface.decide_in_turns(kind, catalog, verdict)).permitted:
+            return True
+    to_come = (entry("tool", "", tags=[name], read_only=True) for name in host.features.gathered("toolsets_to_come"))
+    return any(verdict.bounds.refusal(toolset) is None for toolset in to_come)
 
 
 def _is_admitted(host: AgentServer, scope: Scope) -> bool:
@@ -346,8 +341,9 @@ def place_for(host: AgentServer, scope: Scope) -> ExitStack | Response:
         hint = (
             "end those that are done with (DELETE with their Mcp-Session-Id), or wait: one unused for 30 minutes ends"
         )
-        error = {"code": -32000, "message": f"{who} {n} sessions and streams open here, the most there may be: {hint}"}
-        return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status, {"retry-after": "60"})
+        told = f"{who} {n} sessions and streams open here, the most there may be: {hint}"
+        error = {"error": "too_many", "error_description": told, "code": -32000}
+        return JSONResponse(error, status, {"retry-after": "60"})
     place = ExitStack()
     place.callback(lambda: held.update({holder: -1}) if held[holder] > 1 else held.pop(holder))
     held[holder] += 1
