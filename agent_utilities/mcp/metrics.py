@@ -93,13 +93,13 @@ class Metrics:
 
     def __init__(self, server: AgentServer) -> None:
         self._registry, self._of_denied = CollectorRegistry(), CollectorRegistry()
-        counter, histogram = (partial(kind, registry=self._registry) for kind in (Counter, Histogram))
+        counter = partial(Counter, registry=self._registry)
         self._requests = counter("mcp_requests", "MCP requests served.", ["method", "outcome"])
         self._refused = counter("mcp_refused_requests", "HTTP requests refused unserved.", ["status"])
         self._queries = counter("mcp_queried_lists", "Lists with a query, by how it was answered.", ["status"])
         self._fallbacks = counter("mcp_fallbacks", "Queried lists that showed all permitted tools.", ["cause"])
         text = "Time to decide on a catalog, where no memo held the decision."
-        self._decisions = histogram("mcp_decision_seconds", text, buckets=_SECONDS)
+        self._decisions = Histogram("mcp_decision_seconds", text, buckets=_SECONDS, registry=self._registry)
         self._listed = {
             name: Histogram(f"mcp_listed_tools_{name}", f"Tools {name}, a list.", buckets=_COUNTS, registry=registry)
             for name, registry in zip(

@@ -12,7 +12,8 @@ from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import encoded_header, query_pairs, read_meta, read_pairs, read_request, text_of
 
 SOURCE = "URL path"
-TOOLSETS, READ_ONLY = "x", "readonly"
+BEGINNINGS = ("/x", "/readonly")
+"""How a selection begins in a path."""
 _FORM = "give toolsets, such as /x/git,time or /x/git/readonly, or /readonly alone"
 
 

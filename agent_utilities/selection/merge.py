@@ -11,26 +11,10 @@ from typing import Any, get_args
 
 from agent_utilities.activation.active_text import united
 from agent_utilities.activation.deferral import OFF, Active, Threshold
-from agent_utilities.selection.model import (
-    ACCESS_CHANNELS,
-    CHANNELS,
-    NO_NAMES,
-    NOTHING,
-    OPERATOR_CHANNELS,
-    Channel,
-    FieldName,
-    HashedOnce,
-    NameSet,
-    Policy,
-    SearchFieldName,
-    Selection,
-    Setting,
-    Slot,
-    Value,
-    fold,
-)
+from agent_utilities.selection import model
+from agent_utilities.selection.model import FieldName, NameSet, Selection, Setting, Slot, Value, fold
 
-Rank = tuple[Channel, ...]
+Rank = tuple[model.Channel, ...]
 """Channels of which none replaces another's bounds: a project's file narrows what the user's file permits."""
 
 OPERATOR_RANKS: tuple[Rank, ...] = (("file", "project"), ("env",), ("cli",))
@@ -40,7 +24,7 @@ CALLER_RANKS: tuple[Rank, ...] = (("profile", "project_profile"), ("query",), ("
 
 LISTS = ("allow_tools", "allow_tags", "deny_tools", "deny_tags")
 """The fields of allow-lists and denies."""
-SEARCHING: tuple[FieldName, ...] = get_args(SearchFieldName)
+SEARCHING: tuple[FieldName, ...] = get_args(model.SearchFieldName)
 """The preferences of tool search, but for pins."""
 
 
@@ -52,7 +36,7 @@ def merge(*selections: Selection) -> Selection:
     """
     given = [selection for selection in selections if selection.slots]
     if len(given) < 2:
-        return given[0] if given else NOTHING
+        return given[0] if given else model.NOTHING
     slots: dict[Slot, list[Setting]] = {}
     for selection in given:
         for slot, setting in selection.slots:
@@ -90,7 +74,7 @@ FLAGS = ("read_only", "no_destructive")
 
 
 @dataclass(frozen=True, eq=False)
-class Effective(HashedOnce):
+class Effective(model.HashedOnce):
     """The settings that hold: each must be kept by a permitted component.
 
     Args:
@@ -170,7 +154,7 @@ class Effective(HashedOnce):
     @property
     def pinned(self) -> NameSet:
         """What is never deferred."""
-        return reduce(or_, (setting.value for setting in self.pins if isinstance(setting.value, NameSet)), NO_NAMES)
+        return reduce(or_, (setting.value for setting in self.pins if isinstance(setting.value, NameSet)), NameSet())
 
     def is_searched_by_caller(self, by_default: Threshold = OFF) -> bool:
         """Whether it was a caller who asked that tools be deferred.
@@ -188,7 +172,7 @@ class Effective(HashedOnce):
         return {name: setting.value for name, setting in self.searching}
 
 
-def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
+def effective(selection: Selection, policy: model.Policy = "narrow") -> Effective:
     """Return what a merged selection comes to.
 
     Denies add up over all channels (law L2). Allow-lists and flags: within a side the higher rank replaces the lower,
@@ -198,7 +182,7 @@ def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
     """
     given = dict(selection.slots)
 
-    def every(field: FieldName, channels: Rank = CHANNELS) -> tuple[Setting, ...]:
+    def every(field: FieldName, channels: Rank = model.CHANNELS) -> tuple[Setting, ...]:
         return tuple(given[slot] for c in channels if (slot := (field, c)) in given)
 
     def highest(field: FieldName, ranks: Sequence[Rank]) -> tuple[Setting, ...]:
@@ -206,19 +190,19 @@ def effective(selection: Selection, policy: Policy = "narrow") -> Effective:
 
     def allowed(field: FieldName) -> tuple[Setting, ...]:
         if policy == "override":
-            return highest(field, (*OPERATOR_RANKS, *CALLER_RANKS)) + every(field, ACCESS_CHANNELS)
-        return highest(field, OPERATOR_RANKS) + every(field, ACCESS_CHANNELS) + highest(field, CALLER_RANKS)
+            return highest(field, (*OPERATOR_RANKS, *CALLER_RANKS)) + every(field, model.ACCESS_CHANNELS)
+        return highest(field, OPERATOR_RANKS) + every(field, model.ACCESS_CHANNELS) + highest(field, CALLER_RANKS)
 
     def last(field: FieldName) -> Setting | None:
         return settings[-1] if (settings := every(field)) else None
 
     def searching(field: FieldName) -> Setting | None:
         # A file's `off` gives way to environment and command line; theirs, or a file's alone, to nobody.
-        kills = every(field, ("env", "cli")) or every(field, OPERATOR_CHANNELS)
+        kills = every(field, ("env", "cli")) or every(field, model.OPERATOR_CHANNELS)
         return next((setting for setting in kills if setting.value == OFF), None) or last(field)
 
     def flag(field: FieldName) -> Setting | None:
-        flags = highest(field, OPERATOR_RANKS) + every(field, ACCESS_CHANNELS) + highest(field, CALLER_RANKS)
+        flags = highest(field, OPERATOR_RANKS) + every(field, model.ACCESS_CHANNELS) + highest(field, CALLER_RANKS)
         return next((setting for setting in flags if setting.value is True), None)
 
     brought = last("capabilities")

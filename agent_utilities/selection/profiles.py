@@ -7,20 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from agent_utilities.errors import SelectionError
+from agent_utilities.selection import model
 from agent_utilities.selection.channels import FIELDS, field_of, given_elsewhere, near_miss
 from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import (
-    CALLER_CHANNELS,
-    NOTHING,
-    OPERATOR_CHANNELS,
-    Channel,
-    NameSet,
-    Selection,
-    Setting,
-    Side,
-    fold,
-    nearest,
-)
+from agent_utilities.selection.model import NOTHING, Channel, NameSet, Selection, Setting, Side, fold, nearest
 from agent_utilities.selection.parse import MAX_PROFILE_NAME, read_pairs, text_of
 
 FileChannel = Literal["file", "project"]
@@ -193,7 +183,7 @@ class SettingsFiles:
         Raises:
             SelectionError: there is no such profile.
         """
-        named = _named(given, OPERATOR_CHANNELS)
+        named = _named(given, model.OPERATOR_CHANNELS)
         for name, setting in named.values():
             if name not in self._known:
                 raise self._unknown(name, setting)
@@ -215,7 +205,7 @@ class SettingsFiles:
         Raises:
             SelectionError: there is no such profile; which there are is not told.
         """
-        named = _named(caller, CALLER_CHANNELS)
+        named = _named(caller, model.CALLER_CHANNELS)
         if not named:
             return caller
         for name, setting in named.values():

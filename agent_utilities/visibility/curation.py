@@ -7,17 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from sys import getsizeof
 
-from agent_utilities.activation.deferral import (
-    NO_DEFERRAL,
-    NOTHING_ACTIVE,
-    OFF,
-    Active,
-    Deferral,
-    Threshold,
-    fitting,
-    turn,
-    within,
-)
+from agent_utilities.activation import deferral as deferring
+from agent_utilities.activation.deferral import NO_DEFERRAL, NOTHING_ACTIVE, OFF, Active, Deferral, Threshold
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NO_NAMES, UNANSWERED, UNRESOLVED, HashedOnce, NameSet, Resolution, Status
@@ -148,8 +139,8 @@ def curate(permitted: Sequence[int], catalog: Catalog, preferences: Preferences,
     resolution, entries = preferences.resolution, catalog.entries
     if preferences.defers(len(permitted), status):
         pins, active, places_of = _of_deferred(permitted, catalog, preferences)
-        room = preferences.deferral.room(len(pins))
-        return *pins, *(i for name in fitting(active, room, preferences.deferral.max_active) for i in places_of[name])
+        room, most = preferences.deferral.room(len(pins)), preferences.deferral.max_active
+        return *pins, *(i for name in deferring.fitting(active, room, most) for i in places_of[name])
     if resolution.answered:
         rank = resolution.ranks
         ranked = sorted((rank[name], i) for name, found in _places_of(rank, permitted, catalog) for i in found)
@@ -195,12 +186,12 @@ def _of_deferred(
     for name, found in _places_of((*preferences.active.names, *answer), permitted, catalog):
         if own := [i for i in found if i not in pinned_places]:
             places_of[name] = own
-    active = within(preferences.active, places_of)
+    active = deferring.within(preferences.active, places_of)
     best = [name for name in dict.fromkeys(answer) if name in places_of][: preferences.n_attached]
     if preferences.query is not None and best:
         best.sort(key=lambda name: places_of[name])
         room = preferences.deferral.room(len(pins))
-        active = turn(active, preferences.query, best, preferences.deferral, room).active
+        active = deferring.turn(active, preferences.query, best, preferences.deferral, room).active
     return pins, active, places_of
 
 

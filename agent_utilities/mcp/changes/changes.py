@@ -10,15 +10,9 @@ from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING
 
 from fastmcp.server.dependencies import get_access_token
+from mcp.server import subscriptions
 from mcp.server.connection import Connection
-from mcp.server.subscriptions import (
-    ListenHandler,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ServerEvent,
-    ToolsListChanged,
-)
+from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
 from agent_utilities.mcp.answers import may_read
@@ -44,9 +38,9 @@ _KINDS: Mapping[str, Sequence[ComponentKind]] = {
     "resources": ("resource", "template"),
 }
 _EVENTS: Mapping[str, Callable[[], ServerEvent]] = {
-    "tools": ToolsListChanged,
-    "prompts": PromptsListChanged,
-    "resources": ResourcesListChanged,
+    "tools": subscriptions.ToolsListChanged,
+    "prompts": subscriptions.PromptsListChanged,
+    "resources": subscriptions.ResourcesListChanged,
 }
 _N_BOUNDS = 4
 MOST_WORK = 100

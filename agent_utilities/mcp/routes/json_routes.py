@@ -20,7 +20,7 @@ from agent_utilities.mcp.surface.components import bearing_of
 from agent_utilities.mcp.wire.middleware import summarise
 from agent_utilities.resolution.answer import reasons_by_name
 from agent_utilities.runtime.waiting import in_turns
-from agent_utilities.selection.merge import effective
+from agent_utilities.selection.merge import LISTS, effective
 from agent_utilities.selection.model import NameSet, Selection, Value
 
 if TYPE_CHECKING:
@@ -106,26 +106,20 @@ def _shown(tool: Tool) -> dict[str, Any]:
 
 def _as_given(caller: Selection) -> dict[str, Any]:
     """Return the caller's own settings that hold; the operator's are not the caller's to know."""
-    settled = effective(caller)
-    spelled: dict[str, Any] = {}
-    for name in ("allow_tools", "allow_tags", "deny_tools", "deny_tags"):
-        for setting in getattr(settled, name):
+    settled, spelled = effective(caller), dict[str, Any]()
+    for name, settings in zip(LISTS, settled.lists, strict=True):
+        for setting in settings:
             if isinstance(setting.value, NameSet):
                 spelled.setdefault(name, []).extend(setting.value.spelled())
     spelled |= {flag: True for flag in ("read_only", "no_destructive") if getattr(settled, flag) is not None}
-    if settled.query_text is not None:
-        spelled["query"] = settled.query_text
-    if settled.top_k is not None:
-        spelled["top_k"] = settled.top_k.value
+    told = {"query": settled.query_text, "top_k": settled.top_k_value}
+    spelled |= {name: value for name, value in told.items() if value is not None}
     if settled.pins:
         spelled["pins"] = list(settled.pinned.spelled())
-    profiles = [setting.value for (field, _), setting in caller.slots if field == "profile"]
-    if profiles:
+    if profiles := [setting.value for (field, _), setting in caller.slots if field == "profile"]:
         spelled["profile"] = [name for given in profiles if isinstance(given, tuple) for name in given]
-    for name, value in settled.search_values.items():
-        spelled[name] = written(value) if isinstance(value, Active) else _spelled(value)
-    return spelled
+    return spelled | {name: _spelled(value) for name, value in settled.search_values.items()}
 
 
 def _spelled(value: Value) -> Any:
-    return value.spelled if isinstance(value, Threshold) else value
+    return written(value) if isinstance(value, Active) else value.spelled if isinstance(value, Threshold) else value

@@ -11,15 +11,10 @@ from fastmcp.exceptions import AuthorizationError
 from fastmcp.prompts.base import Prompt
 from fastmcp.resources.base import Resource
 from fastmcp.resources.template import ResourceTemplate
+from fastmcp.server import transforms
 from fastmcp.server.auth import AccessToken, AuthContext, run_auth_checks
 from fastmcp.server.dependencies import get_access_token
-from fastmcp.server.transforms import (
-    GetPromptNext,
-    GetResourceNext,
-    GetResourceTemplateNext,
-    GetToolNext,
-    Transform,
-)
+from fastmcp.server.transforms import Transform
 from fastmcp.server.transforms.visibility import is_enabled
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import VersionSpec, parse_version_key
@@ -77,19 +72,21 @@ class DynamicVisibilityTransform(Transform):
         """Return the permitted resource templates."""
         return await self._shown("template", templates)
 
-    async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
+    async def get_tool(
+        self, name: str, call_next: transforms.GetToolNext, *, version: VersionSpec | None = None
+    ) -> Tool | None:
         """Return a tool if it is permitted, visible or not."""
         tool = await self._permitted("tool", name, call_next, version)
         return await self._own_tool(name) if tool is None else tool
 
     async def get_prompt(
-        self, name: str, call_next: GetPromptNext, *, version: VersionSpec | None = None
+        self, name: str, call_next: transforms.GetPromptNext, *, version: VersionSpec | None = None
     ) -> Prompt | None:
         """Return a prompt if it is permitted."""
         return await self._permitted("prompt", name, call_next, version)
 
     async def get_resource(
-        self, uri: str, call_next: GetResourceNext, *, version: VersionSpec | None = None
+        self, uri: str, call_next: transforms.GetResourceNext, *, version: VersionSpec | None = None
     ) -> Resource | None:
         """Return a resource if it is permitted.
 
@@ -100,7 +97,7 @@ class DynamicVisibilityTransform(Transform):
         return await self._permitted("resource", uri, call_next, version)
 
     async def get_resource_template(
-        self, uri: str, call_next: GetResourceTemplateNext, *, version: VersionSpec | None = None
+        self, uri: str, call_next: transforms.GetResourceTemplateNext, *, version: VersionSpec | None = None
     ) -> ResourceTemplate | None:
         """Return the template that serves a URI if it is permitted."""
         return await self._permitted("template", uri, call_next, version)

@@ -23,21 +23,11 @@ from agent_utilities.catalog.model import KINDS, ComponentKind
 from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.compat.sdk_server import connection_of
 from agent_utilities.errors import SelectionError
+from agent_utilities.mcp import request as requests
 from agent_utilities.mcp.answers import may_complete, may_use_task, set_cache
 from agent_utilities.mcp.events import RequestServed
 from agent_utilities.mcp.feature import BoundError, Refusal
-from agent_utilities.mcp.request import (
-    Call,
-    Request,
-    RequestBegan,
-    ToolCalled,
-    ToolsListed,
-    keep_for_task,
-    request_in_force,
-    request_of_task,
-    sender_of,
-    serving,
-)
+from agent_utilities.mcp.request import Call, Request, request_in_force
 from agent_utilities.mcp.sessions import Client, shorten
 from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.mcp.wire.parameter_headers import refuse_headers
@@ -93,10 +83,10 @@ class WireMiddleware:
         was_listed = is_call and self._host.surface.catalogs.of_caller("tool") is not None
         request = await self._request(ctx)
         self._note(ctx, request.verdict)
-        self._host.notify(RequestBegan(request))
+        self._host.notify(requests.RequestBegan(request))
         result: HandlerResult = None
         try:
-            with serving(request):
+            with requests.serving(request):
                 if is_call:
                     result = await self._call(ctx, call_next, request, was_listed=was_listed)
                 else:
@@ -128,8 +118,8 @@ class WireMiddleware:
                 params=ctx.params,
                 session=await self._host.sessions.begun(ctx),
                 client=client,
-                caller=sender_of(ctx.request),
-                outer=request_in_force() or await request_of_task(self._host),
+                caller=requests.sender_of(ctx.request),
+                outer=request_in_force() or await requests.request_of_task(self._host),
             )
         except SelectionError as error:
             raise MCPError(mcp_types.INVALID_PARAMS, str(error), error.as_dict()) from None
@@ -183,7 +173,7 @@ class WireMiddleware:
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             set_cache(self._host, result, request, kind, is_whole="absent" not in summary)
         if kind == "tool" and decision is not None:
-            self._host.notify(ToolsListed(ctx.method, decision, summary, request))
+            self._host.notify(requests.ToolsListed(ctx.method, decision, summary, request))
         return result
 
     def _note(self, ctx: _Context, verdict: Verdict, listed: ComponentKind | None = None) -> None:
@@ -213,18 +203,18 @@ class WireMiddleware:
                 await self._features.admit(request, call)
             if self._host.record is not None:
                 await self._host.record.began(request, call, decision, tied_to)
-            with serving(replace(request, params=call.params)):  # by another tool it may name another
+            with requests.serving(replace(request, params=call.params)):  # by another tool it may name another
                 result = await call_next(ctx)
             ok = _is_ok(result)
             if isinstance(result, dict):
-                await keep_for_task(self._host, request, result)
+                await requests.keep_for_task(self._host, request, result)
                 result = await self._features.after_call(request, replace(call, ok=ok), result)
             return result
         except Refusal as refusal:
             return mcp_types.CallToolResult(content=[mcp_types.TextContent(text=str(refusal))], is_error=True)
         finally:
             seconds = time.perf_counter() - started
-            self._host.notify(ToolCalled(call.name, tied_to, ok, seconds, decision, request))
+            self._host.notify(requests.ToolCalled(call.name, tied_to, ok, seconds, decision, request))
 
 
 def _task_id(ctx: _Context) -> str:

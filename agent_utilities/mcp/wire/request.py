@@ -29,15 +29,7 @@ from agent_utilities.mcp.sessions import PLACE, Caller, address_of, caller_of
 from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.mcp.wire.middleware import unknown_names
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache
-from agent_utilities.selection.caller import (
-    READ_ONLY,
-    SOURCE,
-    TOOLSETS,
-    PathError,
-    PathSelection,
-    parse_path,
-    read_path,
-)
+from agent_utilities.selection.caller import BEGINNINGS, SOURCE, PathError, PathSelection, parse_path, read_path
 from agent_utilities.selection.channels import LONGEST_KEY, field_of, is_selection_header
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import NOTHING, NameSet, Selection
@@ -232,7 +224,7 @@ class SelectionMiddleware:
             return stripped, []
         for endpoint in self._scoped:
             rest = path.removeprefix(endpoint)
-            if path.startswith(endpoint) and rest.startswith((f"/{TOOLSETS}", f"/{READ_ONLY}")):
+            if path.startswith(endpoint) and rest.startswith(BEGINNINGS):
                 return endpoint, _segments(scope, root + endpoint, rest)
         return None, []
 
