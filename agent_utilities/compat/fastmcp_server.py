@@ -127,11 +127,7 @@ class _State:
 
 
 class Replicated:
-    """What replicas share by FastMCP's own means, which it takes when it is made: before settings are read.
-
-    Args:
-        options: of the server; what an author gave of both stays.
-    """
+    """What replicas share by FastMCP's own means, taken when a server is made; what an author gave of it stays."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._seals = options.get("request_state_security") is None
@@ -140,11 +136,7 @@ class Replicated:
             options["session_state_store"] = self._state
 
     def share(self, server: FastMCP[Any], key: bytes, values: AsyncKeyValue) -> None:
-        """Have replicas take one another's `requestState`, and keep what authors set for sessions together.
-
-        Args:
-            key: what `requestState` is sealed with, 32 bytes.
-        """
+        """Have replicas take one another's `requestState`, sealed by 32 bytes, and keep authors' values together."""
         if self._state is not None:
             self._state.shared = values
         if self._seals:

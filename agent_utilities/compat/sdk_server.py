@@ -86,11 +86,7 @@ def takes_log_message(
 
 
 class OpenSessions:
-    """The sessions of the handshake's era that are open in a `StreamableHTTPSessionManager`.
-
-    Args:
-        manager: one that runs.
-    """
+    """The sessions of the handshake's era that are open in a `StreamableHTTPSessionManager` that runs."""
 
     def __init__(self, manager: Any) -> None:
         self._manager = manager

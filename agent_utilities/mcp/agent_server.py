@@ -171,11 +171,7 @@ class AgentServer(FastMCP[Any]):
         return with_hints(super().from_fastapi, *given, **options)
 
     def cli(self, argv: Sequence[str] | None = None) -> None:
-        """Run the server's command line; the entry point of its package.
-
-        Args:
-            argv: arguments without the program's name; the process's by default.
-        """
+        """Run the server's command line on arguments, the process's by default; the entry point of its package."""
         from agent_utilities.mcp.server_cli import run
 
         run(self, argv)

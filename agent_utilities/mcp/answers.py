@@ -244,9 +244,6 @@ class RelayedError(FastMCPError):
     """An upstream's JSON-RPC error.
 
     FastMCP makes an error of its own from any other exception of a tool; this one it lets pass.
-
-    Args:
-        error: the upstream's.
     """
 
     def __init__(self, error: mcp_types.ErrorData) -> None:

@@ -68,23 +68,14 @@ class PolicyChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class TokensRevoked(Event):
-    """Tokens were taken out of the operator's file before they were over.
-
-    Args:
-        hashes: the SHA-256 of each, in hex.
-    """
+    """Tokens were taken out of the operator's file before they were over: the SHA-256 of each, in hex."""
 
     hashes: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedIn(Event):
-    """Somebody has logged in at an upstream with an account of their own.
-
-    Args:
-        issuer, subject: who they are here.
-        upstream: its name.
-    """
+    """Somebody, known by issuer and subject, has logged in at an upstream with an account of their own."""
 
     issuer: str
     subject: str

@@ -143,9 +143,5 @@ class Metrics:
             self._fallbacks.labels(cause or decision.status).inc()
 
     def text(self, *, tells_denied: bool) -> bytes:
-        """Return the exposition in Prometheus' text format.
-
-        Args:
-            tells_denied: whether with the counts of denied tools, which are not everybody's to know.
-        """
+        """Return the exposition in Prometheus' text format; counts of denied tools are not everybody's to know."""
         return generate_latest(self._registry) + (generate_latest(self._of_denied) if tells_denied else b"")

@@ -163,11 +163,7 @@ ENDED = SessionRecord((), "", {})
 
 
 class Session:
-    """One session, known by a name drawn at random, which tells nothing of the protocol's own session id.
-
-    Args:
-        session_id: the name, where it is to be the same on every replica.
-    """
+    """One session, by a name that tells nothing of the protocol's own id: drawn at random, or what replicas give."""
 
     def __init__(self, session_id: str = "") -> None:
         self.id = session_id or token_hex(8)

@@ -60,9 +60,6 @@ class Stopping:
 
     Each request runs in a task of its own: who waits for it can be answered though a tool's thread goes on, or though
     the tool does not heed that it is cancelled.
-
-    Args:
-        close_streams: ends the answers that go on for as long as their client listens.
     """
 
     def __init__(self, close_streams: Callable[[], None]) -> None:

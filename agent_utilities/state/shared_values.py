@@ -21,9 +21,6 @@ class SharedValues(MemoryStore):
     What was sealed under another name, or by nobody who has the operator's key, counts as none. Names are hashed: ids
     of sessions and of tokens are in them. It is no `RedisStore`, which takes a client of text alone, and seals nothing.
     Only what FastMCP asks of a store is of all replicas: to get, put and delete one value.
-
-    Args:
-        kind: what they are.
     """
 
     def __init__(self, state: RedisState, kind: str) -> None:

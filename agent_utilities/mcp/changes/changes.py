@@ -146,12 +146,7 @@ class Changes:
     # -- who is told -------------------------------------------------------------------------------------------------
 
     def heard(self, connection: Connection, verdict: Verdict, listed: ComponentKind | None) -> None:
-        """Take note of a request on a connection whose client is told of changes on it.
-
-        Args:
-            connection: the connection; it is forgotten when it closes, or when its client does not read.
-            listed: the kind of component that it was listed, if any.
-        """
+        """Take note of a request on a connection: its client is told of changes there, for as long as it reads them."""
         client = self._clients.get(connection)
         if client is None:
             client = _Client(verdict, lambda name: connection.notify(f"notifications/{name}/list_changed", None))

@@ -129,11 +129,7 @@ _SETTINGS = (
 
 
 def options_type(base: type[_O]) -> type[_O]:
-    """Return a class of options with one more field for each setting, and each spelling in the table of selections.
-
-    Args:
-        base: `Options`, or what has options of its own beside them.
-    """
+    """Return a class of options with one more field for each setting, and each spelling in the table of selections."""
     selecting = [
         (_attribute(spelling), _annotation(spelling, field), dataclasses.field(default=None))
         for spelling, field in spellings("cli")

@@ -29,10 +29,6 @@ _UNKNOWN_NOW = PlainTextResponse(
 def go_on_with_sessions(app: Any, host: AgentServer) -> None:
     """Have an application go on with sessions of other replicas: the SDK answers an id that it does not know with 404,
     and no client begins anew by itself.
-
-    Args:
-        app: whose lifespan has been entered.
-        host: the server that it is of, whose replicas share sessions.
     """
     manager, share = _manager_of(app), host.sessions.share
     if manager is None or share is None or left_out(SESSION_PARTS):

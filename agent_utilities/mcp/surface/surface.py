@@ -199,11 +199,7 @@ class Surface:
     # -- verdicts ----------------------------------------------------------------------------------------------------
 
     def merged(self, caller: Selection, narrowings: Narrowings | None = None) -> Verdict:
-        """Return what holds for a caller's selection, the operator's taken with it; the same for all who ask for it.
-
-        Args:
-            narrowings: what is taken away besides; what is for everybody who selects so where None.
-        """
+        """Return what holds for a caller's selection, the operator's taken with it; the same for all who ask for it."""
         key = caller, self._narrowings(caller) if narrowings is None else narrowings
         merged = self._merged.get(key)
         if merged is None:

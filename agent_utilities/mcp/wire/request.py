@@ -68,10 +68,6 @@ class Callers:
     def selection_of(self, request: object, meta: Selection = NOTHING) -> Selection:
         """Return what a caller selects, and what the operator permits them: all that a request is judged by.
 
-        Args:
-            request: the Starlette request, or None on transports that have none.
-            meta: what the MCP request's `_meta` asks for.
-
         Raises:
             SelectionError: it can't be read, or names a profile that there is not.
             BoundError: a feature could not tell what the caller is permitted.
@@ -93,10 +89,7 @@ class Callers:
         return None if caller is None else self._host.features.grant(caller)
 
     def may(self, request: object, right: str, *, otherwise: bool = True) -> bool:
-        """Return whether who asks for a route has a right.
-
-        Args:
-            otherwise: whether they have it where nothing is said of callers.
+        """Return whether who asks for a route has a right; `otherwise`, where nothing is said of callers.
 
         Raises:
             BoundError: a feature could not tell.
@@ -311,11 +304,7 @@ def _names_certain(selection: Selection) -> bool:
 
 
 def place_for(host: AgentServer, scope: Scope) -> ExitStack | Response:
-    """Return a place for a session or stream, given back where it is closed; a refusal where its caller has no more.
-
-    Args:
-        scope: of a request whose token was verified.
-    """
+    """Return a place for a session or stream, given back where it is closed; a refusal where a verified caller has none."""
     held, caller = host.sessions.held, caller_of(Request(scope))
     holder, n_most, whose = address_of(scope), N_EACH, "callers from your address have"
     if caller is not None and (known := caller.subject or caller.client or caller.token):
