@@ -48,10 +48,7 @@ ListTools = Callable[..., Awaitable[Sequence[Tool]]]
 
 
 async def listing(
-    server: AgentServer,
-    kind: ComponentKind,
-    list_them: Callable[..., Awaitable[Sequence[_C]]],
-    run_middleware: bool,
+    server: AgentServer, kind: ComponentKind, list_them: Callable[..., Awaitable[Sequence[_C]]], run_middleware: bool
 ) -> Sequence[_C]:
     """List under the verdict in force, and take its catalog for what the caller is listed."""
     surface, through_middleware = server.surface, run_middleware and may_be_answered(server, kind)
@@ -263,13 +260,10 @@ async def relayed(answer: Awaitable[_A]) -> _A:
         raise MCPError.from_error_data(error.error) from None
 
 
-_GENERIC_HOOKS = ("__call__", "on_message", "on_request")
-
-
 @cache
 def _has_hook(middleware: Any, kind: ComponentKind) -> bool:
     """Whether a class of middleware has such a hook; the one that resolves references is on every server."""
-    hooks = (*_GENERIC_HOOKS, f"on_{LISTING[kind]}")
+    hooks = ("__call__", "on_message", "on_request", f"on_{LISTING[kind]}")
     return middleware not in (DereferenceRefsMiddleware, KnownReferences) and any(
         getattr(middleware, hook, None) is not getattr(Middleware, hook) for hook in hooks
     )

@@ -102,9 +102,8 @@ class Metrics:
         self._decisions = Histogram("mcp_decision_seconds", text, buckets=_SECONDS, registry=self._registry)
         self._listed = {
             name: Histogram(f"mcp_listed_tools_{name}", f"Tools {name}, a list.", buckets=_COUNTS, registry=registry)
-            for name, registry in zip(
-                ("permitted", "visible", "denied"), (self._registry, self._registry, self._of_denied), strict=True
-            )
+            for registry, names in ((self._registry, ("permitted", "visible")), (self._of_denied, ("denied",)))
+            for name in names
         }
         text = "Names in the operator's bounds that have fitted no component since the start."
         unfit = Gauge("mcp_operator_names_unfit", text, ["bound"], registry=self._registry)

@@ -16,15 +16,8 @@ import typer
 
 from agent_utilities.errors import AgentUtilitiesError, InputError
 from agent_utilities.mcp.command_line import installed_version
-from agent_utilities.mcp.command_line.options import (
-    BriefHelp,
-    Options,
-    documented,
-    message_of,
-    options_type,
-    selection_of,
-    settings_of,
-)
+from agent_utilities.mcp.command_line import options as command_line
+from agent_utilities.mcp.command_line.options import BriefHelp, Options
 
 if TYPE_CHECKING:  # the command line is read before anything of FastMCP is loaded
     from agent_utilities.mcp.agent_server import AgentServer
@@ -62,8 +55,10 @@ def run(server: AgentServer, argv: Sequence[str] | None = None) -> NoReturn:
 def _run(program: Any, load: Callable[[], AgentServer], argv: Sequence[str] | None) -> NoReturn:
     """Run the command line of what has a name and a version, and load the server once its options are good."""
     app = typer.Typer()
-    app.command(cls=BriefHelp, help=f"Serve {program.name} over MCP.", epilog=_EPILOG)(options_type(Options))
-    command = documented(typer.main.get_command(app))
+    app.command(cls=BriefHelp, help=f"Serve {program.name} over MCP.", epilog=_EPILOG)(
+        command_line.options_type(Options)
+    )
+    command = command_line.documented(typer.main.get_command(app))
 
     def parse_and_launch() -> None:
         parsed = command(list(sys.argv[1:] if argv is None else argv), standalone_mode=False, obj=program)
@@ -99,7 +94,7 @@ def _code_of(command: Callable[[], object]) -> int:
         done = command()
         return done if isinstance(done, int) else 0
     except typer.TyperException as error:
-        message, code = message_of(error), 2
+        message, code = command_line.message_of(error), 2
     except AgentUtilitiesError as error:
         message, code = str(error), 2 if isinstance(error, InputError) else 1
     except (KeyboardInterrupt, typer.Abort):
@@ -120,7 +115,7 @@ def launch(load: Callable[[], AgentServer], options: Options) -> None:
     Raises:
         InputError: a value can't be read.
     """
-    selection, settings = selection_of(options), settings_of(options)
+    selection, settings = command_line.selection_of(options), command_line.settings_of(options)
     server = load()
     server.check_libraries()
     server.surface.launch(selection, **settings)

@@ -13,6 +13,7 @@ from fastmcp.tools.base import Tool
 from agent_utilities.catalog.document import ToolServer
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.compat.fastmcp_server import mounted_server
+from agent_utilities.mcp.surface.components import as_models_read
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
@@ -102,9 +103,7 @@ class KnownTools:
         if facts is None or facts.server != server:
             from agent_utilities.catalog.tokens import n_tokens  # where calls are counted, or somebody looks
 
-            described = {"description": tool.description} if tool.description is not None else {}
-            tokens = n_tokens({"name": tool.name, **described, "inputSchema": tool.parameters})
-            facts = self._kept[stamp] = ToolFacts(server, str(tool.version or ""), tokens)
+            facts = self._kept[stamp] = ToolFacts(server, str(tool.version or ""), n_tokens(as_models_read(tool)))
         return facts
 
     def named(self, catalog: Catalog, name: str) -> ToolFacts:

@@ -19,14 +19,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent_utilities.errors import InputError
-from agent_utilities.runtime.hosts import (
-    Host,
-    bound_host,
-    is_loopback,
-    read_host,
-    read_origin,
-    read_patterns,
-)
+from agent_utilities.runtime.hosts import Host, bound_host, is_loopback, read_host, read_origin, read_patterns
 from agent_utilities.settings import Settings
 
 _N_KEPT = 64

@@ -75,10 +75,24 @@ class Callers:
         asked = meta
         if isinstance(request, Request):  # read here where no middleware of ours has
             held = request.scope.get("state", {}).get(STATE)
-            asked = merge(held if isinstance(held, Selection) else _read(_given(request.scope, ())), meta)
+            asked = merge(held if isinstance(held, Selection) else self.read(request.scope), meta)
         self._host.surface.operator.check(asked)
         grant = self.grant_of(sender_of(request))
         return asked if grant is None else merge(asked, grant.bounds)
+
+    def read(self, scope: Scope, path: PathSelection = ()) -> Selection:
+        """Return the selection of a request; the same object for the same bytes: an agent sends them again and again.
+
+        Raises:
+            SelectionError: the selection is malformed, or names what is not there, such as a profile.
+        """
+        query_string, headers, _ = given = _given(scope, path)
+        selection = self.read_before.get(given)
+        if selection is None:
+            selection = merge(read_path(path), read_request(query_string, headers))
+            self._host.surface.operator.check(selection)
+            self.read_before.keep(given, selection)
+        return selection
 
     def grant_of(self, caller: Caller | None) -> Grant | None:
         """Return what a caller is permitted beside what everybody is; None where nothing is said of callers.
@@ -108,11 +122,6 @@ def _weigh(given: _Given, selection: Selection) -> int:
 def _given(scope: Scope, path: PathSelection) -> _Given:
     headers = tuple((key.lower(), value) for key, value in scope["headers"] if _header(key[:_CUT])[0])
     return scope.get("query_string", b""), headers, path
-
-
-def _read(given: _Given) -> Selection:
-    query_string, headers, path = given
-    return merge(read_path(path), read_request(query_string, headers))
 
 
 def _segments(scope: Scope, before: str, rest: str) -> list[str]:
@@ -151,6 +160,7 @@ class SelectionMiddleware:
         endpoint: str | None = None,
     ) -> None:
         self._app, self._host, self._has_sessions, self._endpoint = app, host, has_sessions, endpoint
+        self.read = host.callers.read
         self._sse_path, self._mcp_path = sse_path.rstrip("/"), mcp_path.rstrip("/")
         scoped = (sse_path, mcp_path, "/tools", "/context")  # a selection may follow in the path: `/mcp/x/git`
         self._own_path = {path.rstrip("/"): path for path in (fastmcp.settings.message_path, *scoped)}
@@ -190,20 +200,6 @@ class SelectionMiddleware:
         if request.headers.get(MCP_PROTOCOL_VERSION_HEADER) in (None, *HANDSHAKE_PROTOCOL_VERSIONS):
             return self._has_sessions and request.method == "POST" and MCP_SESSION_ID_HEADER not in request.headers
         return request.headers.get(MCP_METHOD_HEADER) == "subscriptions/listen"
-
-    def read(self, scope: Scope, path: PathSelection = ()) -> Selection:
-        """Return the selection of a request; the same object for the same bytes: an agent sends them again and again.
-
-        Raises:
-            SelectionError: the selection is malformed, or names what is not there, such as a profile.
-        """
-        given, read_before = _given(scope, path), self._host.callers.read_before
-        selection = read_before.get(given)
-        if selection is None:
-            selection = _read(given)
-            self._host.surface.operator.check(selection)
-            read_before.keep(given, selection)
-        return selection
 
     def _found(self, scope: Scope) -> tuple[str | None, list[str]]:
         """Return the endpoint of a request, without a slash at its end, and the segments after it, percent-decoded.
@@ -304,7 +300,7 @@ def _names_certain(selection: Selection) -> bool:
 
 
 def place_for(host: AgentServer, scope: Scope) -> ExitStack | Response:
-    """Return a place for a session or stream, given back where it is closed; a refusal where a verified caller has none."""
+    """Return a place for a session or stream, given back where it ends; a refusal where a verified caller has none."""
     held, caller = host.sessions.held, caller_of(Request(scope))
     holder, n_most, whose = address_of(scope), N_EACH, "callers from your address have"
     if caller is not None and (known := caller.subject or caller.client or caller.token):
