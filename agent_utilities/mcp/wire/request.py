@@ -156,7 +156,7 @@ class SelectionMiddleware:
         host: AgentServer,
         sse_path: str,
         mcp_path: str,
-        has_sessions: bool,
+        has_sessions: bool = True,
         endpoint: str | None = None,
     ) -> None:
         self._app, self._host, self._has_sessions, self._endpoint = app, host, has_sessions, endpoint
