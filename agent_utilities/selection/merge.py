@@ -112,9 +112,11 @@ class Effective(model.HashedOnce):
         lists: dict[str, Any] = {
             name: tuple(dict.fromkeys((*getattr(self, name), *getattr(other, name)))) for name in LISTS
         }
+        flags: dict[str, Any] = {flag: getattr(self, flag) or getattr(other, flag) for flag in FLAGS}
         return replace(
             self,
             **lists,
+            **flags,
             configured=self.configured or other.configured,
             capabilities=frozenset.intersection(*brought) if brought else None,
         )

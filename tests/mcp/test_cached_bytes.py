@@ -76,7 +76,7 @@ def test_what_is_asked_again_is_not_decided_again():
 
 
 def test_the_same_short_request_is_read_once():
-    reader = SelectionMiddleware(JSONResponse({}), AgentServer(environ=ONE_MIB), "/sse", "/mcp", has_sessions=True)
+    reader = SelectionMiddleware(JSONResponse({}), AgentServer(environ=ONE_MIB), "/sse", "/mcp")
 
     def read(query: bytes) -> Selection:
         scope: Scope = {"type": "http", "query_string": query, "headers": []}
