@@ -65,7 +65,9 @@ class Page(Feature):
                 print(f"page: {where} for whom a rule of access gives the right page.read", file=sys.stderr)
             elif is_loopback(address):
                 print(f"page: {where}?key={self.key}", file=sys.stderr)
-                await self._keep_link(f"{where}?key={self.key}")
+                with suppress(OSError):  # where none can be written, stderr alone has it
+                    link = partial(keep_link, str(self.host.port), f"{where}?key={self.key}")
+                    self._link = await in_daemon_thread(link)
         try:
             await self.host.stopping.begun.wait()
             if self._tail is not None:
@@ -73,11 +75,6 @@ class Page(Feature):
         finally:
             if self._link is not None:
                 self._link.unlink(missing_ok=True)
-
-    async def _keep_link(self, link: str) -> None:
-        """Keep the link in a file until the server stops; where none can be written, stderr alone has it."""
-        with suppress(OSError):
-            self._link = await in_daemon_thread(partial(keep_link, str(self.host.port), link))
 
     def notify(self, event: Event) -> None:
         """Keep a call for the page, where there is one; a change of who may what ends what others read of it."""

@@ -8,7 +8,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
 from itertools import chain, takewhile
@@ -35,41 +34,11 @@ _COLUMNS = (
     "name", "state", "cause", "tools", "since_s", "starts", "failures", "calls", "failed_calls", "latency_ms", "memory",
     "cpu_s",
 )  # fmt: skip
+_UNTOLD = {"since_s": 0.0, "starts": 0, "failures": 0, "calls": 0, "failed_calls": 0}
+"""What stands in columns that are for operators alone; in the others of them nothing."""
 _WORDS = re.compile(r"\S+\s*|\s+")
 Span = tuple[str, str]
 """`same`, `added` or `removed`, and a text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What is told of a server; what stands after `tools` is for operators alone.
-
-    Args:
-        since_s: when it came to that state, in seconds since 1970.
-        latency_ms: milliseconds that a request took in the mean.
-        memory: bytes of all its processes; `cpu_s` their processor time in seconds.
-        lines: what it last wrote to stderr.
-        pending: what of it is not as it was accepted: a key, what happened, its hash, and the difference by field.
-    """
-
-    name: str
-    state: str
-    cause: str = ""
-    tools: int = 0
-    detail: str = ""
-    place: str = ""
-    since_s: float = 0.0
-    starts: int = 0
-    failures: int = 0
-    calls: int = 0
-    failed_calls: int = 0
-    latency_ms: float | None = None
-    memory: int | None = None
-    cpu_s: float | None = None
-    is_off: bool = False
-    wants_login: bool = False
-    lines: tuple[str, ...] = ()
-    pending: tuple[tuple[str, str, str, Mapping[str, Sequence[Span]]], ...] = ()
 
 
 async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
@@ -79,18 +48,19 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
     if reader.operates:
         bounds = host.surface.unbounded().bounds
     told = feature.told(bounds)
-    shown = [Shown(name, each["state"], each.get("cause", ""), each.get("tools", 0)) for name, each in told.items()]
+    shown = [{"name": name, "cause": "", "tools": 0, **each} for name, each in told.items()]
     if reader.operates:
         n_tools = feature.provider.upstreams_of(bounds)
         every = list(feature.upstreams)
-        weights = await in_daemon_thread(partial(_weights, [each.pids for each in every]))
+        pids = [each.pids for each in every]
+        weights = await in_daemon_thread(lambda: list(map(_weight, pids)))
         changes = [feature.changes(each) for each in every]
         compared = iter(await in_daemon_thread(partial(differences, list(chain(*changes)))))
         shown = [
             _shown(feature, each, n_tools.get(each.config.name, 0), weight, [(one, next(compared)) for one in changed])
             for each, weight, changed in zip(every, weights, changes, strict=True)
         ]
-    rows = [[getattr(each, column) for column in _COLUMNS] for each in shown]
+    rows = [[each.get(column, _UNTOLD.get(column)) for column in _COLUMNS] for each in shown]
     return {"servers": shown, "tables": {"servers": Table(_COLUMNS, rows)}}
 
 
@@ -100,29 +70,34 @@ def _shown(
     n_tools: int,
     weight: tuple[int, float] | None,
     changes: Iterable[tuple[Change, Mapping[str, Sequence[Span]]]],
-) -> Shown:
+) -> dict[str, Any]:
+    """Return what an operator is told of a server.
+
+    `memory` is the bytes of all its processes, `cpu_s` their processor time in seconds. `pending` is what of it is not
+    as it was accepted: a key, what happened, its hash, and the difference by field.
+    """
     config, state, counts = upstream.config, upstream.state, upstream.counts
     memory, cpu_s = weight or (None, None)
-    return Shown(
-        config.name,
-        state.name,
-        state.cause or "",
-        n_tools,
-        state.detail,
-        _place(upstream),
-        upstream.since_s,
-        counts.n_starts,
-        counts.n_failures,
-        counts.n_calls,
-        counts.n_failed_calls,
-        1000 * counts.calls_s / counts.n_calls if counts.n_calls else None,
-        memory,
-        cpu_s,
-        config.name in feature.turned_off,
-        config.transport != "stdio" and config.credentials == "gateway" and state.cause == "refused",
-        tuple(upstream.opener.stderr.last_lines(_N_LINES)),
-        tuple((str(each.key), each.what, _sha256(each), difference) for each, difference in changes),
-    )
+    return {
+        "name": config.name,
+        "state": state.name,
+        "cause": state.cause or "",
+        "tools": n_tools,
+        "detail": state.detail,
+        "place": _place(upstream),
+        "since_s": upstream.since_s,
+        "starts": counts.n_starts,
+        "failures": counts.n_failures,
+        "calls": counts.n_calls,
+        "failed_calls": counts.n_failed_calls,
+        "latency_ms": 1000 * counts.calls_s / counts.n_calls if counts.n_calls else None,
+        "memory": memory,
+        "cpu_s": cpu_s,
+        "is_off": config.name in feature.turned_off,
+        "wants_login": config.transport != "stdio" and config.credentials == "gateway" and state.cause == "refused",
+        "lines": upstream.opener.stderr.last_lines(_N_LINES),
+        "pending": [(str(each.key), each.what, _sha256(each), difference) for each, difference in changes],
+    }
 
 
 def _place(upstream: Upstream) -> str:
@@ -133,10 +108,6 @@ def _place(upstream: Upstream) -> str:
         return without(secrets_of(config), shlex.join(words))
     parts = urlsplit(config.url.get_secret_value())
     return f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}/..."
-
-
-def _weights(pids: Sequence[Sequence[int]]) -> list[tuple[int, float] | None]:
-    return list(map(_weight, pids))
 
 
 def _weight(pids: Sequence[int]) -> tuple[int, float] | None:

@@ -53,9 +53,7 @@ def application(host: AgentServer, key: str, tail: Tail) -> ASGIApp:
         key: of the page's link.
         tail: the last calls.
     """
-    site = Site(host, tail)
-    site.door = Door(AuthContextMiddleware(site.router()), host, key, site.refused)
-    return GZipMiddleware(site.door)
+    return GZipMiddleware(Site(host, key, tail).door)
 
 
 _LINES = re.compile(r"[\r\n]+")
@@ -66,15 +64,13 @@ _OWN = ("part", "format", "table", "named")
 class Site:
     """The page of one server, for whom its door lets in."""
 
-    door: Door
-
-    def __init__(self, host: AgentServer, tail: Tail) -> None:
+    def __init__(self, host: AgentServer, key: str, tail: Tail) -> None:
         self._host, self._tail, self._templates = host, tail, _environment()
+        self.door = Door(AuthContextMiddleware(self._router()), host, key, self._refused)
         self._rows: LRUCache[tuple[int, str], str] = LRUCache(N_KEPT)
         """Rows of calls as they were written, by a call's number and where the application is mounted."""
 
-    def router(self) -> Router:
-        """Return the routes."""
+    def _router(self) -> Router:
         return Router(
             [
                 Mount(STATIC, StaticFiles(directory=FOLDER / "static")),
@@ -121,7 +117,7 @@ class Site:
         """Call a tool as the reader would, through the server's own endpoint."""
         reader: Reader = request.state.reader
         if not reader.operates:
-            return self.refused(request, 403, "Only operators call tools here.")
+            return self._refused(request, 403, "Only operators call tools here.")
         try:
             told = await tool.call(self._host, request, request.state.form)
         except AgentUtilitiesError as error:
@@ -135,7 +131,7 @@ class Site:
         action = panel.actions.get(request.path_params["action"]) if panel is not None else None
         reader: Reader = request.state.reader
         if not reader.operates:
-            return self.refused(request, 403, "No rule of access that fits you gives the right 'page.operate'.")
+            return self._refused(request, 403, "No rule of access that fits you gives the right 'page.operate'.")
         if panel is None or action is None:
             return self._told(request, "There is nothing of that name to do.", 404)
         return panel, action
@@ -198,7 +194,7 @@ class Site:
     def _told(self, request: HttpRequest, told: str, status: int, panel: Panel | None = None) -> Response:
         return self._html(request, "told.html", {"told": told, "status": status, "panel": panel}, status)
 
-    def refused(self, request: HttpRequest, status: int, why: str) -> Response:
+    def _refused(self, request: HttpRequest, status: int, why: str) -> Response:
         """Return the page for who does not get in, and how they would."""
         takes = "key" if self.door.takes_key else "token" if self._host.auth is not None else ""
         return self._html(

@@ -113,12 +113,6 @@ def definition_of(tool: Tool) -> dict[str, Any]:
     return tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def endpoint_of(request: HttpRequest) -> str:
-    """Return the URL of the server's MCP endpoint, as the reader's browser reaches the server."""
-    root = request.scope.get("root_path", "")
-    return f"{request.url.scheme}://{request.url.netloc}{root}{fastmcp.settings.streamable_http_path}"
-
-
 def spellings(items: Iterable[tuple[str, str]], url: str) -> dict[str, str]:
     """Return what asks for a selection, ready to be copied, by where it is written.
 
@@ -161,6 +155,8 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
     resolution = made.verdict.preferences.resolution
     fields = [(names[0], row) for row in FIELDS if (names := row.spellings("query"))]
     columns = ("name", "server", "tokens", "tags", "read_only", "verdict", "reason")
+    root = request.scope.get("root_path", "")
+    endpoint = f"{request.url.scheme}://{request.url.netloc}{root}{fastmcp.settings.streamable_http_path}"
     return {
         "bands": bands,
         "most": max((row.tokens for row in rows), default=1),
@@ -172,7 +168,7 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
         "n_first": _N_FIRST,
         "is_more": bool(query.get(CLAIMS)) or any(query.get(name) for name, _ in fields[_N_FIRST:]),
         "claims": query.get(CLAIMS, "") if reader.operates else "",
-        "spelled": spellings(query.multi_items(), endpoint_of(request)),
+        "spelled": spellings(query.multi_items(), endpoint),
         "tables": {"tools": Table(columns, [[getattr(row, column) for column in columns] for row in rows])},
     }
 

@@ -18,7 +18,7 @@ from agent_utilities.features.usage.feature import Usage
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import Channel, NameSet, fold
 from agent_utilities.usage.model import DAY_MS, EVERYBODY, NOBODY
-from agent_utilities.usage.report import CallRow, read_days, read_report
+from agent_utilities.usage.report import read_days, read_report
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
@@ -56,7 +56,12 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
         (row for row in known if row.verdict == "visible" and row.name in uncalled), key=lambda row: -row.tokens
     )
     names = _deniable(idle, known)
-    return _plots(by_day, host.name, now_ms // DAY_MS - days + 1, days) | {
+    calls = [(row.upstream or row.server, row.tool, row.n_calls, row.n_errors, row.p50_ms, row.p95_ms) for row in tools]
+    series = partial(_series, first=now_ms // DAY_MS - days + 1, days=days)
+    return {
+        "in_all": series([(day, "", n) for day, _, _, n in by_day]).get("", []),
+        "by_server": series([(day, upstream or host.name, n) for day, upstream, _, n in by_day]),
+        "by_tool": series([(day, tool, n) for day, _, tool, n in by_day]),
         "mode": feature.mode,
         "days": days,
         "n_calls": sum(row.n_calls for row in tools),
@@ -71,7 +76,7 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
         "searches": (report.n_searches, report.n_empty_searches) if reader.operates else None,
         "empty_searches": report.empty_searches if reader.operates else [],
         "tables": {
-            "calls": Table(_COLUMNS, [_cells(row) for row in tools]),
+            "calls": Table(_COLUMNS, calls),
             "never called": Table(
                 _IDLE, [(row.server, row.name, uncalled[row.name].n_lists, row.tokens) for row in idle]
             ),
@@ -100,18 +105,6 @@ def _ends(host: AgentServer, names: Sequence[str]) -> tuple[str, str]:
 
     in_file = json.dumps(with_denied("file"), ensure_ascii=False)
     return f"disabled_tools = {in_file}", f"MCP_DISABLED_TOOLS={shlex.quote(','.join(with_denied('env')))}"
-
-
-def _cells(row: CallRow) -> tuple[Any, ...]:
-    return row.upstream or row.server, row.tool, row.n_calls, row.n_errors, row.p50_ms, row.p95_ms
-
-
-def _plots(by_day: Sequence[tuple[int, str, str, int]], server: str, first: int, days: int) -> dict[str, Any]:
-    return {
-        "in_all": _series([(day, "", n) for day, _, _, n in by_day], first, days).get("", []),
-        "by_server": _series([(day, upstream or server, n) for day, upstream, _, n in by_day], first, days),
-        "by_tool": _series([(day, tool, n) for day, _, tool, n in by_day], first, days),
-    }
 
 
 def _series(rows: list[tuple[int, str, int]], first: int, days: int) -> dict[str, list[int]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request as HttpRequest
@@ -38,36 +38,6 @@ _N_ROWS, _N_DRAWN, _N_NAMES = 25, 8, 50
 _ROW_HEIGHT = 34
 _RANK_S = 5.0
 _EDGES = ("of", "tool", "edge", "times")
-
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """One tool in the ranking.
-
-    Args:
-        parts: what the score is the sum of.
-        gain: what usage moves it by, on top.
-        shown: its place in the answer, from 1; 0 where it is not in it.
-    """
-
-    name: str
-    server: str
-    score: float
-    parts: Mapping[str, float]
-    gain: float
-    words: tuple[str, ...]
-    is_claimed: bool
-    shown: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A statement that the graph was asked by, the first names of tools that it brought, and how many it did."""
-
-    statement: str
-    parameters: str
-    names: tuple[str, ...]
-    n: int
 
 
 class _Recorded:
@@ -116,31 +86,30 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
     scope = await feature.introspection.scope(made.verdict.bounds_alone)
     if orchestrator is None or scope is None:
         return {**values, "why_none": "queries are off, or graph and index are not made yet"}
+    usage = host.feature(Usage)
+    of = usage.subject() if usage is not None else ""
     if ranker is None or ranker.index is None:
         values["why_none"] = "there is no ranker, or its index is not made yet"
     else:
-        values |= await _ranks(host, feature, made, query, scope, servers, reader)
-    best = [each.name for each in values["ranked"][:_N_DRAWN]] or list(resolution.names[:_N_DRAWN])
-    usage = host.feature(Usage)
-    of = usage.subject() if usage is not None else ""
+        values |= await _ranks(feature, made, query, scope, servers, reader, of)
+    best = [each["name"] for each in values["ranked"][:_N_DRAWN]] or list(resolution.names[:_N_DRAWN])
     around = await _graph(orchestrator, host.name, query, best, servers, reader, of, by_terms=ranker is None)
     values["tables"] |= {"edges": Table(_EDGES, around.get("edges", []))}
     return {**values, **around}
 
 
 async def _ranks(
-    host: AgentServer,
     feature: Query,
     made: Request,
     query: str,
     scope: CallerScope,
     servers: Mapping[str, str],
     reader: Reader,
+    of: str,
 ) -> dict[str, Any]:
-    usage, ranker, teaching = host.feature(Usage), feature.resolver.ranker, feature.resolver.teaching
+    ranker, teaching = feature.resolver.ranker, feature.resolver.teaching
     assert ranker is not None
     assert ranker.index is not None
-    of = usage.subject() if usage is not None else ""
     index = ranker.learned(of, ranker.index)
     parts: dict[str, Scores] = {}
     resolution: Resolution = made.verdict.preferences.resolution
@@ -152,32 +121,28 @@ async def _ranks(
             ranking: Ranking = await in_daemon_thread(rank)
     except TimeoutError:
         return {"why_none": f"ranking took more than {_RANK_S:g} s"}
-    is_shown = reader.operates or of not in (EVERYBODY, NOBODY)  # else others' calls tell of themselves
-    prior = teaching.prior(of) if teaching is not None and is_shown else None
+    prior = teaching.prior(of) if teaching is not None and _may_learn(reader, of) else None
     gains = gains_of(resolution, prior, scope.names()) if prior is not None and resolution.answered else {}
     places = {name: place for place, name in enumerate(resolution.names, 1)}
     names = [index.documents[place].name for place in ranking.indexes]
-    ranked = [
-        Ranked(
-            name,
-            servers.get(name, ""),
-            ranking.scores[i],
-            {part: values[i] for part, values in ranking.parts.items()},
-            gains.get(name, 0.0),
-            ranking.matched[i],
-            i < ranking.n_claimed,
-            places.get(name, 0),
-        )
+    ranked: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "server": servers.get(name, ""),
+            "score": ranking.scores[i],
+            "parts": {part: values[i] for part, values in ranking.parts.items()},
+            "gain": gains.get(name, 0.0),
+            "words": list(ranking.matched[i]),
+            "is_claimed": i < ranking.n_claimed,
+            "shown": places.get(name, 0),
+        }
         for i, name in enumerate(names)
         if i < _N_ROWS or name in places
     ]
     shown = [part for part, values in ranking.parts.items() if any(round(value, 4) for value in values)]
     columns = ("name", "server", "score", *shown, "usage", "words", "claimed", "shown")
-    cells = [
-        (each.name, each.server, each.score, *(each.parts[part] for part in shown), each.gain, list(each.words),
-         each.is_claimed, each.shown)
-        for each in ranked
-    ]  # fmt: skip
+    before, after = itemgetter("name", "server", "score"), itemgetter("gain", "words", "is_claimed", "shown")
+    cells = [(*before(each), *(each["parts"][part] for part in shown), *after(each)) for each in ranked]
     return {
         "ranked": ranked,
         "part_names": shown,
@@ -213,11 +178,15 @@ async def _graph(
     edges = await orchestrator.keeper.ask(ask)
     if isinstance(edges, GraphError):
         return {"why_none": f"the graph is not asked: {edges.cause}"}
-    is_shown = reader.operates or scope not in (EVERYBODY, NOBODY)  # else others' calls tell of themselves
-    known = [edge for edge in edges if is_shown and edge[0] in servers and edge[1] in servers]
+    known = [edge for edge in edges if _may_learn(reader, scope) and edge[0] in servers and edge[1] in servers]
     told = _once(sorted(known, key=lambda edge: (-edge[3], edge)))
     ran = [
-        Ran(statement.strip(), _written(parameters), (names := _names(rows, servers, reader))[:_N_NAMES], len(names))
+        {
+            "statement": statement.strip(),
+            "parameters": "\n".join(f"${name} = {value!r}" for name, value in parameters.items()),
+            "names": (names := _names(rows, servers, reader))[:_N_NAMES],
+            "n": len(names),
+        }
         for statement, parameters, rows in (recorded.ran if reader.operates else recorded.ran[:1])
     ]
     return {"ran": ran, "edges": told, "drawing": drawn(best, told, servers)}
@@ -231,8 +200,9 @@ def _once(edges: Sequence[Edge]) -> list[Edge]:
     return list(kept.values())
 
 
-def _written(parameters: Mapping[str, Any]) -> str:
-    return "\n".join(f"${name} = {value!r}" for name, value in parameters.items())
+def _may_learn(reader: Reader, scope: str) -> bool:
+    """Whether a reader is told what calls teach that count for somebody: those of all tell of others' calls."""
+    return reader.operates or scope not in (EVERYBODY, NOBODY)
 
 
 def _names(rows: Sequence[Mapping[str, Any]], servers: Mapping[str, str], reader: Reader) -> tuple[str, ...]:
