@@ -44,10 +44,12 @@ def own_origin(base_url: str, request: Request) -> str:
     return f"{scheme}://{netloc}".lower()
 
 
-def is_of_own_page(request: Request, origin: str) -> bool:
+def is_of_own_page(request: Request, base_url: str) -> bool:
     """Return whether a form was sent by a page of the server's own, or by no browser: another port is a stranger."""
     sent_from, site = (request.headers.get(name) for name in ("origin", "sec-fetch-site"))
-    return sent_from.lower() == origin if sent_from is not None else site in (None, "same-origin")
+    return (
+        sent_from.lower() == own_origin(base_url, request) if sent_from is not None else site in (None, "same-origin")
+    )
 
 
 class Cookie:
@@ -59,27 +61,31 @@ class Cookie:
     Args:
         what: it is for.
         same_site: `lax` where a browser brings it along as it comes back from another site.
+        base_url: as people reach the server, where its operator says how.
         age_s: how long it is kept; None for as long as the browser runs.
     """
 
-    def __init__(self, what: str, same_site: Literal["lax", "strict"], age_s: float | None = None) -> None:
-        self._what, self._same_site, self._age_s = what, same_site, age_s
+    def __init__(
+        self, what: str, same_site: Literal["lax", "strict"], base_url: str, age_s: float | None = None
+    ) -> None:
+        self._what, self._same_site, self._base_url = what, same_site, base_url
+        self._age_s = None if age_s is None else int(age_s)
 
-    def _name(self, origin: str) -> str:
-        parts = urlsplit(origin)
+    def _name(self, request: Request) -> str:
+        parts = urlsplit(own_origin(self._base_url, request))
         prefix = "__Host-" if parts.scheme == "https" else ""
         return f"{prefix}agent-utilities-{self._what}-{parts.port or parts.scheme}"
 
-    def of(self, request: Request, origin: str) -> str:
+    def of(self, request: Request) -> str:
         """Return what a browser brings; empty where it brings none."""
-        return request.cookies.get(self._name(origin), "")
+        return request.cookies.get(self._name(request), "")
 
-    def set(self, answer: Response, origin: str, value: str) -> None:
-        """Have a browser bring it from now on."""
-        is_https, age_s = origin.startswith("https:"), None if self._age_s is None else int(self._age_s)
-        answer.set_cookie(
-            self._name(origin), value, max_age=age_s, secure=is_https, httponly=True, samesite=self._same_site
-        )
+    def set(self, request: Request, answer: Response, value: str) -> Response:
+        """Return an answer that has a browser bring it from now on."""
+        name = self._name(request)
+        is_https = name.startswith("__Host-")
+        answer.set_cookie(name, value, max_age=self._age_s, secure=is_https, httponly=True, samesite=self._same_site)
+        return answer
 
 
 def is_same(one: str, other: str) -> bool:

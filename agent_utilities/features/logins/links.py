@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from html import escape
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import fastmcp
 from fastmcp.server.dependencies import get_access_token
@@ -140,9 +139,7 @@ class Links:
     def __init__(self, host: AgentServer, base_url: str, elsewhere: Elsewhere) -> None:
         self._host, self._base_url = host, base_url
         self._elsewhere, elsewhere.serve = elsewhere, self._serve
-        parts = urlsplit(base_url)
-        self._origin = f"{parts.scheme}://{parts.netloc}".lower()
-        self._cookie = Cookie("login", "lax", LOGIN_S)
+        self._cookie = Cookie("login", "lax", base_url, LOGIN_S)
         self._links: dict[str, Link] = {}
         self._away: dict[str, _Away] = {}
         """By the state that an authorization server sends back; each of a link that is kept."""
@@ -173,7 +170,7 @@ class Links:
 
     async def _anywhere(self, request: Request) -> Response:
         """Have a request served where that was begun which it goes on with."""
-        if request.method == "POST" and not is_of_own_page(request, self._origin):
+        if request.method == "POST" and not is_of_own_page(request, self._base_url):
             return _html("The login failed", "This was not sent from its own page. Open the link anew.", 403)
         state = request.path_params.get("state") or request.query_params.get("state", "")
         is_here = state in self._links or state in self._away
@@ -192,21 +189,19 @@ class Links:
         link = self._links.get(request.path_params["state"])
         if link is None or not link.is_open:
             return spent()
-        browser = self._cookie.of(request, self._origin) or secrets.token_urlsafe(32)
+        browser = self._cookie.of(request) or secrets.token_urlsafe(32)
         auth = self._host.auth
         routes = auth.get_routes(fastmcp.settings.streamable_http_path) if auth is not None else []
         has_login = any("oauth-protected-resource" in getattr(route, "path", "") for route in routes)
         step = "prove" if has_login and link.account.person[0] != LOCAL else "token"
         told = f"Your agent is to use {link.account.upstream} with your own account. First show who you are here."
-        response = self._page(link, told, step, browser)
-        self._cookie.set(response, self._origin, browser)
-        return response
+        return self._cookie.set(request, self._page(link, told, step, browser), browser)
 
     async def _go_on(self, request: Request) -> Response:
         """Take a page's form: to show who one is, or to go on to the upstream once one has."""
         given = await form_of(request, N_FORM_BYTES)
         link = self._links.get(request.path_params["state"])
-        browser = self._cookie.of(request, self._origin)
+        browser = self._cookie.of(request)
         if link is None or not browser or not is_same(given.get("key", ""), self._form_key(link, browser)):
             return spent()
         if given.get("step") == "go":
@@ -237,7 +232,7 @@ class Links:
 
     async def _come_back(self, request: Request) -> Response:
         """Take a browser that comes back from an authorization server: once, and the one that was sent there."""
-        browser = self._cookie.of(request, self._origin)
+        browser = self._cookie.of(request)
         away = self._away.pop(request.query_params.get("state", ""), None)
         if away is None or away.link.is_late or not is_same(away.browser, browser):
             return spent()

@@ -19,7 +19,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agent_utilities.features.logins.browser import Cookie, form_of, is_of_own_page, is_same, own_origin
+from agent_utilities.features.logins.browser import Cookie, form_of, is_of_own_page, is_same
 from agent_utilities.features.page import issuer
 from agent_utilities.features.page.issuer import IssuerLogin
 from agent_utilities.features.page.panel import Reader
@@ -37,7 +37,6 @@ _READ, _OPERATE = "page.read", "page.operate"
 _N_PEOPLE, _N_LOGINS = 1000, 8
 """How many people's logins are kept, and how many of each: nobody's take the place of another's."""
 _N_FORM_BYTES = 1 << 20
-_COOKIE = Cookie("page", "strict")
 _HEADERS = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -69,6 +68,8 @@ class Door:
     ) -> None:
         self._app, self._host, self._key, self._refused = app, host, key, refused
         self.issuer = IssuerLogin(host, self._logged_in)
+        self._base_url = host.surface.operator.settings.auth_base_url
+        self._cookie = Cookie("page", "strict", self._base_url)
         self._secret = secrets.token_bytes(32)
         self._logins: LRUCache[str, LRUCache[str, str]] = LRUCache(_N_PEOPLE)
         """Tokens that people logged in with, by what their cookies begin with and these; each is verified anew at
@@ -121,7 +122,7 @@ class Door:
 
     async def _reader(self, request: HttpRequest) -> Reader | str | None:
         """Return who looks, why they may not, or None for nobody who is known."""
-        cookie = self._cookie(request)
+        cookie = self._cookie.of(request)
         if self._host.auth is None:
             return Reader(NOBODY, True) if self.takes_key and is_same(cookie, self._sign("link")) else None
         if isinstance(request.scope.get("user"), AuthenticatedUser):  # a program that brings its token
@@ -153,13 +154,13 @@ class Door:
         # A redirect from another site, or from a file, would bring no strict cookie along: the next page's own does.
         is_foreign = request.headers.get("sec-fetch-site") == "cross-site"
         home = RedirectResponse(f"{request.scope.get('root_path', '')}{STATIC}entered.html", 303)
-        return self._entered(request, self._sign("link"), home if is_foreign else _home(request))
+        return self._cookie.set(request, home if is_foreign else _home(request), self._sign("link"))
 
     async def _logged(self, request: HttpRequest) -> Response:
         """Log a browser in with a token that its person pasted, or out."""
         if not self._is_own(request):
             return self._refused(request, 403, "This was not sent from the page itself.")
-        cookie = self._cookie(request)
+        cookie = self._cookie.of(request)
         self._logins_of(cookie).pop(cookie, None)
         if own_path(request) == LOGOUT:
             return _home(request)
@@ -170,36 +171,26 @@ class Door:
         """Have a browser be known by a token from now on, where that may look."""
         if (token := await self._verified(text)) is None:
             told = "This token is not taken: it may have ended, or be of elsewhere."
-            return self._entered(request, "", self._refused(request, 401, told))
+            return self._cookie.set(request, self._refused(request, 401, told), "")
         if isinstance(reader := self._judged(token), str):
-            return self._entered(request, "", self._refused(request, 403, reader))
+            return self._cookie.set(request, self._refused(request, 403, reader), "")
         person = self._sign(repr(reader.caller.person if reader.caller.subject else reader.caller.client))
         cookie = f"{person}.{secrets.token_urlsafe(32)}"
         self._logins.setdefault(person, LRUCache(_N_LOGINS))[cookie] = text
-        return self._entered(request, cookie, answer)
-
-    def _entered(self, request: HttpRequest, cookie: str, answer: Response) -> Response:
-        _COOKIE.set(answer, self._origin(request), cookie)
-        return answer
+        return self._cookie.set(request, answer, cookie)
 
     # -- forms ------------------------------------------------------------------------------------------------------
 
-    def _cookie(self, request: HttpRequest) -> str:
-        return _COOKIE.of(request, self._origin(request))
-
-    def _origin(self, request: HttpRequest) -> str:
-        return own_origin(self._host.surface.operator.settings.auth_base_url, request)
-
     def _is_own(self, request: HttpRequest) -> bool:
-        return "origin" in request.headers and is_of_own_page(request, self._origin(request))
+        return "origin" in request.headers and is_of_own_page(request, self._base_url)
 
     def _form_key(self, request: HttpRequest) -> str:
         """Return what forms of one browser bring along; another each time, so that compression tells nothing of it."""
         salt = secrets.token_hex(8)
-        return f"{salt}.{self._sign(salt + self._cookie(request))}"
+        return f"{salt}.{self._sign(salt + self._cookie.of(request))}"
 
     def _fits(self, request: HttpRequest, form_key: str) -> bool:
-        cookie = self._cookie(request)
+        cookie = self._cookie.of(request)
         salt, _, signed = form_key.partition(".")
         return bool(cookie) and is_same(signed, self._sign(salt + cookie))
 

@@ -10,7 +10,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from starlette.requests import Request as HttpRequest
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from agent_utilities.features.logins.browser import Cookie, OwnIssuer, is_same, own_origin
+from agent_utilities.features.logins.browser import Cookie, OwnIssuer, is_same
 from agent_utilities.upstream.http.authorization import LOGIN_S
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 PATH = "/page/login/issuer"
 BACK = f"{PATH}/back"
-_COOKIE = Cookie("page-login", "lax", LOGIN_S)
 # The page that comes next is told where to go on: a redirect from another site would not bring a strict cookie along.
 _ENTERED = '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=../../../">'
 _ENTERED += '<title>Logged in</title><p><a href="../../../">Go on</a></p></html>'
@@ -39,6 +38,7 @@ class IssuerLogin:
     def __init__(self, host: AgentServer, enter: Enter) -> None:
         self._host, self._enter = host, enter
         self._seal = Fernet(Fernet.generate_key())
+        self._cookie = Cookie("page-login", "lax", host.surface.operator.settings.auth_base_url, LOGIN_S)
 
     @cached_property
     def _issuer(self) -> OwnIssuer:
@@ -52,23 +52,21 @@ class IssuerLogin:
 
     async def answer(self, request: HttpRequest) -> Response | str:
         """Return where a browser goes next, or why it does not get in."""
-        origin = own_origin(self._host.surface.operator.settings.auth_base_url, request)
         try:
             if request.url.path.endswith(BACK):
-                return await self._entered(request, origin)
+                return await self._entered(request)
             address, state, verifier = (await self._issuer.authorization()).send()
-            answer = RedirectResponse(address, 303)
-            _COOKIE.set(answer, origin, self._seal.encrypt(f"{state} {verifier}".encode()).decode())
-            return answer
+            sealed = self._seal.encrypt(f"{state} {verifier}".encode()).decode()
+            return self._cookie.set(request, RedirectResponse(address, 303), sealed)
         except TimeoutError:
             return "The issuer did not answer in time."
         except Exception as error:  # whatever the SDK raises
             return f"The login failed: {error if str(error) else type(error).__name__}"
 
-    async def _entered(self, request: HttpRequest, origin: str) -> Response | str:
+    async def _entered(self, request: HttpRequest) -> Response | str:
         given = request.query_params
         try:
-            told = self._seal.decrypt(_COOKIE.of(request, origin).encode(), ttl=int(LOGIN_S)).decode()
+            told = self._seal.decrypt(self._cookie.of(request).encode(), ttl=int(LOGIN_S)).decode()
         except InvalidToken:
             told = ""
         state, _, verifier = told.partition(" ")
@@ -77,5 +75,4 @@ class IssuerLogin:
         context = await (await self._issuer.authorization()).take(verifier, given)
         assert context.current_tokens is not None
         answer = await self._enter(request, context.current_tokens.access_token, HTMLResponse(_ENTERED))
-        _COOKIE.set(answer, origin, "")
-        return answer
+        return self._cookie.set(request, answer, "")
