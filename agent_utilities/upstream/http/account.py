@@ -29,8 +29,6 @@ from agent_utilities.upstream.http.http_client import bounded_client
 from agent_utilities.upstream.sealed_store import SealedStore
 
 logger = logging.getLogger(__name__)
-# See `login.py`: what the SDK logs besides is told in a line.
-logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
 
 Start = Callable[[Callable[[], Awaitable[Any]]], "asyncio.Task[Any]"]
 """Starts a task that ends with the server; an error that it raises is what it brings."""
@@ -176,22 +174,20 @@ class Account(httpx2.Auth):
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request as the person, with a newer token where the one that there is is refused."""
-        token = await self._token()
-        request.headers["Authorization"] = f"Bearer {token}"
-        response = yield request
-        if response.status_code != 401:
-            return
-        token = await self._token(refused=token)
-        request.headers["Authorization"] = f"Bearer {token}"
-        response = yield request
-        if response.status_code == 401:
-            await self.load()  # they may have logged in anew by another process
-            if self._kept is not None and self._kept.tokens.access_token == token:
-                await self._keep(None)
-            raise OwnLoginNeededError
+        token = ""
+        for _ in range(2):
+            token = await self._token(refused=token)
+            request.headers["Authorization"] = f"Bearer {token}"
+            response = yield request
+            if response.status_code != 401:
+                return
+        await self.load()  # they may have logged in anew by another process
+        if self._kept is not None and self._kept.tokens.access_token == token:
+            await self._keep(None)
+        raise OwnLoginNeededError
 
-    async def _token(self, refused: str = "") -> str:
-        """Return a token that is thought to hold; where it has to be renewed, it is so once for all who wait.
+    async def _token(self, refused: str) -> str:
+        """Return a token that is thought to hold, and was not refused; one is renewed once for all who wait for it.
 
         The renewal goes on where who asked first waits no more: the issuer may have ended the token of before by then.
         """

@@ -87,9 +87,7 @@ class Authorization:
             metadata = oauth.context.oauth_metadata
             if known is not None and metadata is not None and (taken := metadata.token_endpoint_auth_methods_supported):
                 if known.client_secret is not None and known.token_endpoint_auth_method not in taken:
-                    known.token_endpoint_auth_method = (
-                        "client_secret_post"  # all must take the other one, and some do not
-                    )
+                    known.token_endpoint_auth_method = "client_secret_post"  # some do not take what all must
             addresses.append(address)
 
         oauth = OAuthClientProvider(url, about, Known(known), show, stop)

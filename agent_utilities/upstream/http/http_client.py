@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import socket
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
@@ -20,6 +21,10 @@ from pydantic import TypeAdapter, ValidationError
 from agent_utilities.compat.sdk_client import is_followed
 from agent_utilities.upstream.errors import Cause
 from agent_utilities.upstream.limits import TURN_BYTES, IncomingMessage, Limits, TooMuchError, Turns, Unfinished
+
+# The SDK logs the traceback of an error that it raises besides, and that is told in a line: only who set up logging
+# for it is shown both.
+logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
 
 _KEY = "agent-utilities/upstream"
 _REFUSED = {

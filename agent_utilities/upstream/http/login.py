@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shlex
 import shutil
 from functools import partial
@@ -21,10 +20,6 @@ from agent_utilities.upstream.config import OAuthClient, UpstreamConfig
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.folders import gateway_folder
 from agent_utilities.upstream.http.http_client import Guard
-
-# The SDK logs the traceback of an error that it raises besides, and that is told in a line: only who set up logging
-# for it is shown both.
-logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
 
 DONE = "login"
 """The file that says that a login was made."""
@@ -125,7 +120,7 @@ async def log_in(config: UpstreamConfig, folder: str) -> None:
     tokens = tokens_of(config, folder)
     shutil.rmtree(tokens, ignore_errors=True)
     login, url = Login(config, folder, is_asked_for=True), config.url.get_secret_value()
-    guard = Guard(url, config.oauth.hosts if config.oauth is not None else ())
+    guard = Guard(url, (config.oauth or OAuthClient()).hosts)
     made = partial(httpx2.AsyncClient, event_hooks={"request": [guard]})
     async with Client(transport(url, headers=headers, auth=login, httpx_client_factory=made)):
         (tokens / DONE).touch()

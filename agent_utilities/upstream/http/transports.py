@@ -122,30 +122,25 @@ async def _post_all(
     answers: MemoryObjectSendStream[SessionMessage | Exception],
 ) -> None:
     """Send what comes until no more does, requests beside each other, and answer those that do not arrive."""
+
+    async def post(message: SessionMessage) -> None:
+        body = message.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
+        metadata = message.metadata
+        headers = metadata.headers if isinstance(metadata, ClientMessageMetadata) else None
+        response = await client.post(address, json=body, headers=headers)
+        if response.is_success or not isinstance(message.message, mcp_types.JSONRPCRequest):
+            return
+        try:
+            error = mcp_types.JSONRPCError.model_validate_json(response.content).error
+        except ValueError:
+            error = trouble_of_status(response.status_code, False, response.content).as_error()
+        answer = mcp_types.JSONRPCError(jsonrpc="2.0", id=message.message.id, error=error)
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await answers.send(SessionMessage(answer))
+
     async with messages, anyio.create_task_group() as group:
         async for message in messages:
             if isinstance(message.message, mcp_types.JSONRPCRequest):
-                group.start_soon(_post, client, address, message, answers)
+                group.start_soon(post, message)
             else:
-                await _post(client, address, message, answers)
-
-
-async def _post(
-    client: httpx2.AsyncClient,
-    address: str,
-    message: SessionMessage,
-    answers: MemoryObjectSendStream[SessionMessage | Exception],
-) -> None:
-    body = message.message.model_dump(by_alias=True, mode="json", exclude_unset=True)
-    metadata = message.metadata
-    headers = metadata.headers if isinstance(metadata, ClientMessageMetadata) else None
-    response = await client.post(address, json=body, headers=headers)
-    if response.is_success or not isinstance(message.message, mcp_types.JSONRPCRequest):
-        return
-    try:
-        error = mcp_types.JSONRPCError.model_validate_json(response.content).error
-    except ValueError:
-        error = trouble_of_status(response.status_code, False, response.content).as_error()
-    answer = mcp_types.JSONRPCError(jsonrpc="2.0", id=message.message.id, error=error)
-    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-        await answers.send(SessionMessage(answer))
+                await post(message)
