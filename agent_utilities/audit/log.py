@@ -108,9 +108,7 @@ class AuditLog:
         if not self.note(fields, waits):
             raise RecordError("it has ended, or too many lines wait to be written")
         problem = f"the disk has not answered for {self.limit_s:g} s"
-        limit = loop.call_later(
-            self.limit_s, _tell, [waits], problem, context=Context()
-        )  # no request is kept by it  # else it keeps the request
+        limit = loop.call_later(self.limit_s, _tell, [waits], problem, context=Context())  # else it keeps the request
         try:
             await waits
         finally:

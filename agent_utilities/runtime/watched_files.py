@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from functools import partial
 from pathlib import Path
 
 from agent_utilities.runtime.waiting import in_daemon_thread
@@ -22,7 +21,7 @@ async def looked_at(files: Sequence[Path]) -> AsyncIterator[tuple[bool, bool]]:
     seen: object = None
     settled: object = None
     while True:
-        now = await in_daemon_thread(partial(_stamps, files))
+        now = await in_daemon_thread(lambda: list(map(_stamp, files)))
         is_settled = now == seen != settled
         yield now != seen, is_settled
         seen, settled = now, now if is_settled else settled
@@ -34,10 +33,6 @@ async def touched(files: Sequence[Path]) -> AsyncIterator[None]:
     async for _, is_settled in looked_at(files):
         if is_settled:
             yield
-
-
-def _stamps(files: Sequence[Path]) -> list[tuple[int, int, int, int] | None]:
-    return [_stamp(file) for file in files]
 
 
 def _stamp(file: Path) -> tuple[int, int, int, int] | None:

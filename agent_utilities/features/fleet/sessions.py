@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -115,13 +116,13 @@ class SharedSessions(Share):
             steps = list(session.steps or ())
             if not steps and "record" in raw and time.monotonic() < written_s + TTL_S / 2:
                 return
-            record = {**raw.get("record", {}), **_record(about)}
+            record = {**raw.get("record", {}), **asdict(about)}
             values = {"v": 1, **raw, **self._encoded(session.values, raw), "record": record}
             try:
                 within_s = self._state.wait_s * _PATIENCE
                 other = await self._state.swap(KIND, session.id, version, values, TTL_S, within_s)
             except StateError:
-                self._known[session] = {**raw, "record": _record(about)}, version, _NEVER
+                self._known[session] = {**raw, "record": asdict(about)}, version, _NEVER
                 return
             if other is None:
                 self._known[session] = values, version + 1, time.monotonic()
@@ -222,7 +223,3 @@ class SharedSessions(Share):
 
 def _read(record: dict[str, Any]) -> SessionRecord:
     return SessionRecord(tuple(record["owner"]), record["version"], record["params"])
-
-
-def _record(about: SessionRecord) -> dict[str, Any]:
-    return {"owner": list(about.owner), "version": about.version, "params": dict(about.params)}

@@ -160,7 +160,7 @@ class Logins(Feature):
         await held.first_lists(_BRING_S)
 
     def _begun(self, person: Person | None) -> Held:
-        unused = [name for name, each in self._held.items() if not each.is_in_use]
+        unused = [name for name, each in self._held.items() if not any(one.upstream.is_busy for one in each.logins)]
         for each in unused[: max(0, len(self._held) + 1 - N_PEOPLE)]:
             self._held.pop(each).task.cancel()
         operator = self.host.surface.operator
@@ -200,7 +200,6 @@ class Logins(Feature):
         return [self._tool(each) for each in self._logins(request) if each.upstream.snapshot is None]
 
     async def tool(self, name: str, request: Request) -> Tool | None:
-        """Return a tool to log in by, which serves when it is not listed any more, too."""
         return next((tool for tool in map(self._tool, self._logins(request)) if tool.name == name), None)
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:

@@ -68,11 +68,6 @@ class Held:
         """Set once it is known, or can't be."""
         self._outdated, self._is_current = asyncio.Event(), asyncio.Event()
 
-    @property
-    def is_in_use(self) -> bool:
-        """Whether a call of theirs is under way."""
-        return any(each.upstream.is_busy for each in self.logins)
-
     def outdate(self) -> None:
         """Have what they are listed made anew."""
         self._is_current.clear()

@@ -32,17 +32,14 @@ class ContextApp(Feature):
     name = "context_app"
 
     def attach(self, host: AgentServer) -> None:
-        """Add what the app looks like."""
         super().attach(host)
         text = Path(__file__).with_name("static").joinpath("app.html").read_text(encoding="utf-8")
         host.add_resource(TextResource(uri=AnyUrl(URI), name="context", mime_type=UI_MIME_TYPE, text=text))
 
     async def tools_at_head(self, request: Request, decision: Decision) -> Sequence[Tool]:
-        """Return the tool, for a client that shows apps."""
         return [self._tool(request)] if await self._shows_apps() else []
 
     async def tool(self, name: str, request: Request) -> Tool | None:
-        """Return the tool by its name, for such a client."""
         return self._tool(request) if name == NAME and await self._shows_apps() else None
 
     def _tool(self, request: Request) -> Tool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cryptography.fernet import Fernet, InvalidToken
@@ -37,12 +36,9 @@ class IssuerLogin:
 
     def __init__(self, host: AgentServer, enter: Enter) -> None:
         self._host, self._enter = host, enter
+        self._issuer = OwnIssuer(host, BACK)
         self._seal = Fernet(Fernet.generate_key())
         self._cookie = Cookie("page-login", "lax", host.surface.operator.settings.auth_base_url, LOGIN_S)
-
-    @cached_property
-    def _issuer(self) -> OwnIssuer:
-        return OwnIssuer(self._host, BACK)
 
     @property
     def is_there(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -169,16 +169,12 @@ class Tail:
                 return
             news = self.seen_by(reader, request, last)
             last = self.kept[-1].n if self.kept else last
-            yield _event(last, map(row, news)) if news else ": nothing yet\n\n"
+            rows = "".join(f"data: {row(each)}\n" for each in news)
+            yield f"id: {last}\n{rows}\n" if news else ": nothing yet\n\n"
             if not self.kept or self.kept[-1].n == last:
                 self._news.clear()
                 await is_set(self._news, within_s=_SILENCE_S)
             await is_set(stopping, within_s=_EVERY_S)  # what comes close together is sent together
-
-
-def _event(last: int, rows: Iterable[str]) -> str:
-    lines = "".join(f"data: {each}\n" for each in rows)
-    return f"id: {last}\n{lines}\n"
 
 
 class _Stream(StreamingResponse):
