@@ -170,17 +170,14 @@ class AccessControl(Feature):
         self.host.changes.regrant()
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
-        """Return by which rule a caller is listed what they are."""
         grant = self.host.callers.grant_of(request.caller)
         return {} if grant is None or not self._rules.rules else {"access": {"rule": grant.rule}}
 
     def health(self) -> Mapping[str, Any]:
-        """Return what is wrong where tokens can't be checked as they should be."""
         told = {"login": self._auth.trouble} if self._auth is not None and self._auth.trouble else {}
         return {**told, "tokens": f"{self._trouble}; what the file held before holds"} if self._trouble else told
 
     def start_lines(self) -> Sequence[str]:
-        """Return how many rules there are, and where they do not hold."""
         if self.host.transport == "stdio":
             return ["rules of access do not apply over stdio: there is no token"]
         if not self._rules.rules:

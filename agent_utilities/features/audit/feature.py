@@ -104,25 +104,19 @@ class Audit(Feature):
                 self._record.note("login", {"issuer": issuer, "subject": subject, "upstream": upstream})
 
     def start_lines(self) -> Sequence[str]:
-        """Return where calls are recorded."""
         is_required = self._settings.audit_mode == "required"
         otherwise = "is refused" if is_required else "is made, and its lines counted as lost"
         return [f"calls are recorded in {self._record.log.file.path}; one that can't be {otherwise}"]
 
     def health(self) -> Mapping[str, Any]:
-        """Return what `/ready` tells of the record."""
         return {"audit": self._record.log.health()}
 
     def register_metrics(self, registry: CollectorRegistry) -> None:
-        """Register how many lines were written, wait, and were lost."""
         from prometheus_client import Gauge
 
         for state in ("written", "waiting", "lost"):
             gauge = Gauge(f"mcp_audit_lines_{state}", f"Lines of the audit record: {state}.", registry=registry)
-            gauge.set_function(partial(self._count, state))
-
-    def _count(self, state: str) -> int:
-        return int(self._record.log.health()[f"n_{state}"])
+            gauge.set_function(partial(lambda key: int(self._record.log.health()[key]), f"n_{state}"))
 
     # -- what is refused over HTTP before the SDK's server sees it ---------------------------------------------------
 

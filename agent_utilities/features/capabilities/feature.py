@@ -48,13 +48,11 @@ class Capabilities(Feature):
         self._count: Callable[[Event], None] | None = None
 
     def attach(self, host: AgentServer) -> None:
-        """Make what switches, and have the servers of what is on for everybody served."""
         super().attach(host)
         self.switching = Switching(host, self._offer, self._upstreams, self._query)
         self._answers = CapabilityAnswers(self.switching)
 
     async def run(self) -> None:
-        """Have words routed, installers run where they are allowed, and files followed, until cancelled."""
         await self.switching.run()
 
     # -- what a request may use --------------------------------------------------------------------------------------
@@ -79,12 +77,10 @@ class Capabilities(Feature):
         return preferences
 
     async def tools_at_head(self, request: Request, decision: Decision) -> Sequence[Tool]:
-        """Return the tool that switches capabilities, where there are any for the caller."""
         tool = self._tool(request)
         return [] if tool is None else [tool]
 
     async def tool(self, name: str, request: Request) -> Tool | None:
-        """Return the tool that switches capabilities, or None for any other name."""
         return self._tool(request) if name == CAPABILITY else None
 
     def _tool(self, request: Request) -> OwnTool | None:
@@ -163,7 +159,6 @@ class Capabilities(Feature):
         return {KEY: {name: counts[name] for name in ("known", "unavailable")}}
 
     def start_lines(self) -> Sequence[str]:
-        """Return what is said of capabilities at the start."""
         counts, offer = self.counts(), self.switching.offer
         parts = [f"{counts['known']} capabilities"]
         if offer.fixed:
@@ -175,5 +170,4 @@ class Capabilities(Feature):
         return [", ".join(parts)]
 
     def register_metrics(self, registry: CollectorRegistry) -> None:
-        """Register counts of capabilities and routes."""
         self._count = CapabilityMetrics(registry, self.counts).count

@@ -39,6 +39,7 @@ from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.runtime.watched_files import touched
 from agent_utilities.selection.merge import Narrowing
 from agent_utilities.selection.model import CALLER_CHANNELS, OPERATOR_CHANNELS, Selection, fold
+from agent_utilities.selection.profiles import NO_PROFILE
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.supervision.upstream import Upstream
 
@@ -47,7 +48,6 @@ logger = logging.getLogger("agent_utilities.capabilities")
 _LOOK_S = 30.0
 """Seconds after which it is looked again whether anything is kept for nobody."""
 _N_USABLE = 256
-_NO_PROFILE = "none"
 
 
 class Switching:
@@ -140,7 +140,7 @@ class Switching:
         operator = self.host.surface.operator.selection
         for selection, channels in ((caller, CALLER_CHANNELS), (operator, OPERATOR_CHANNELS)):
             if named := named_by(selection, "profile", channels):
-                return None if fold(named[0]) == _NO_PROFILE else fold(named[0])
+                return None if fold(named[0]) == NO_PROFILE else fold(named[0])
         return None
 
     def narrowing(self, names: Iterable[str]) -> Narrowing:

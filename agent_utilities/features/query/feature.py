@@ -94,7 +94,6 @@ class Query(Feature):
             self.resolver.check()
 
     async def run(self) -> None:
-        """Keep graph and ranker while the server runs."""
         self._needed = asyncio.Event()
         try:
             settle_s = self.settle_s()
@@ -224,7 +223,6 @@ class Query(Feature):
         return told
 
     def health(self) -> Mapping[str, Any]:
-        """Return the state of graph and ranker, and what was learned from usage."""
         if not self._is_made:
             return {"graph": {"status": "off"}, "ranker": {"status": "off"}}
         teaching = self.resolver.teaching

@@ -195,7 +195,6 @@ class Quotas(Feature):
         return Refusal(f"refused by a quota: {one.told(call.name, bound)}; try again in {retry_s} s")
 
     async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:
-        """Count the bytes of a call's result."""
         await self._count_bytes(request.values.get(self.name, ()), result)
         return result
 
@@ -252,12 +251,10 @@ class Quotas(Feature):
     # -- what is told, and followed ----------------------------------------------------------------------------------
 
     def start_lines(self) -> Sequence[str]:
-        """Return that calls are bounded."""
         where = "in this process" if self.host.state is None else "by all replicas together; calls at once by each"
         return [f"calls are bounded by quotas, which are counted {where}"]
 
     def register_metrics(self, registry: CollectorRegistry) -> None:
-        """Register how many calls were refused."""
         import prometheus_client
 
         self._refusals = prometheus_client.Counter(

@@ -21,8 +21,7 @@ from agent_utilities.mcp.request import Call
 
 def search_tool(names: EntryNames, told: str, answer: Answer) -> Tool:
     """Return `tool_search` as one caller is listed it."""
-    annotations = ToolAnnotations(read_only_hint=True)
-    return _entry_tool(search_definition(names, told), answer, annotations)
+    return _entry_tool(search_definition(names, told), answer, ToolAnnotations(read_only_hint=True))
 
 
 def call_tool(names: EntryNames) -> Tool:

@@ -55,12 +55,10 @@ class ToolSearch(Feature):
         self._count: Callable[[SearchEvent], None] | None = None
 
     def attach(self, host: AgentServer) -> None:
-        """Make what keeps count of turns."""
         super().attach(host)
         self._turns = Turns(host, self._query)
 
     async def prefer(self, request: Request) -> Preferences:
-        """Return preferences that know the active set; see `Turns.prefer`."""
         if not _may_defer(request):
             return request.verdict.preferences
         return await self._turns.prefer(request)
@@ -74,7 +72,6 @@ class ToolSearch(Feature):
             self.host.start(self._turns.turn_later(request))
 
     def register_metrics(self, registry: CollectorRegistry) -> None:
-        """Register counts and times of tool search."""
         self._count = SearchMetrics(registry).count
 
     def notify(self, event: Event) -> None:
@@ -121,7 +118,6 @@ class ToolSearch(Feature):
     # -- entry tools -------------------------------------------------------------------------------------------------
 
     async def tools_at_head(self, request: Request, decision: Decision) -> Sequence[Tool]:
-        """Return the entry tools of a list; none where nothing is deferred."""
         if not decision.defers:
             return []
         verdict = request.verdict
@@ -134,11 +130,7 @@ class ToolSearch(Feature):
         return entry_tools[: verdict.preferences.deferral.max_tools]
 
     async def tool(self, name: str, request: Request) -> Tool | None:
-        """Return the entry tool that a call names, or None."""
-        if not _may_defer(request):
-            return None
-        permitted = await permitted_of(self.host, request.verdict)
-        if not permitted.may_defer:
+        if (permitted := await self._deferring(request)) is None:
             return None
         names = self._names(permitted, request.verdict)
         match names.role(name):
@@ -147,6 +139,11 @@ class ToolSearch(Feature):
             case "call":
                 return call_tool(names)
         return None
+
+    async def _deferring(self, request: Request) -> Permitted | None:
+        """Return what a request permits where any of it may be deferred."""
+        permitted = await permitted_of(self.host, request.verdict) if _may_defer(request) else None
+        return permitted if permitted is not None and permitted.may_defer else None
 
     def _names(self, permitted: Permitted, verdict: Verdict) -> EntryNames:
         by_caller = verdict.effective.is_searched_by_caller(self.host.surface.operator.defers_by_default)
@@ -165,10 +162,7 @@ class ToolSearch(Feature):
 
     async def before_call(self, request: Request, call: Call) -> Call:
         """Return the call that a request makes by way of `call_tool`; a deferred tool that it calls is activated."""
-        if not _may_defer(request):
-            return call
-        permitted = await permitted_of(self.host, request.verdict)
-        if not permitted.may_defer:
+        if (permitted := await self._deferring(request)) is None:
             return call
         call = unwrapped(call, self._names(permitted, request.verdict))
         await self._turns.used(request, call.name, permitted)

@@ -302,18 +302,15 @@ class Upstreams(Feature):
         return told
 
     def start_lines(self) -> Sequence[str]:
-        """Return which upstreams are not listed yet, and where their names were changed."""
         unseen = [each.config.name for each in self.upstreams if is_unseen(each)]
         lines = [f"not reached yet, and listed when they are: {', '.join(unseen)}"] if unseen else []
         return [*lines, *left_out(sdk_client.PARTS), *self.provider.notices]
 
     async def instructions(self, request: Request) -> str | None:
-        """Return what the upstreams say of themselves that the caller may use."""
         permitted = [component for kind in KINDS for component in await self.host.components(kind)]
         return self.provider.instructions(permitted)
 
     def register_metrics(self, registry: CollectorRegistry) -> None:
-        """Register what the upstreams do, in all."""
         from agent_utilities.features.upstreams.metrics import UpstreamCollector
 
         registry.register(UpstreamCollector(self.upstreams))

@@ -81,7 +81,8 @@ class Usage(Feature):
         """Called when events were written."""
         self.on_event: Callable[[UsageEvent], None] | None = None
         """Told of each event that is logged here, where other replicas log it too."""
-        self._log: UsageLog | None = None
+        self.log: UsageLog | None = None
+        """What is written; None where nothing is."""
         self._salt: bytes | None = None
         """What subjects are hashed with."""
         self._lists: Counter[Decision] = Counter()
@@ -105,7 +106,6 @@ class Usage(Feature):
         return usage_file(self.host.name, self._settings.usage_file)
 
     def start_lines(self) -> Sequence[str]:
-        """Return where calls are logged, if they are."""
         if self.mode == "off":
             return []
         what = "calls, and the words that led to them," if self.mode == "words" else "calls"
@@ -134,25 +134,22 @@ class Usage(Feature):
 
     def notify(self, event: Event) -> None:
         """Take note of what sessions ask for and call, and record it; nothing where nothing is logged."""
-        if self._log is None:
+        if self.log is None:
             return
         match event:
             case RequestBegan(request):
                 if words := request.words:
                     self._note(request, lambda use: use.asked(words))
             case ToolCalled():
-                self._called(self._log, event)
+                self._called(self.log, event)
             case ToolsListed():
-                self._listed(event.decision)
-                self._sought_by_list(self._log, event)
+                # What is in it is recorded by `record_lists`: there may be thousands of tools.
+                if event.decision in self._lists or len(self._lists) < _N_DECISIONS:
+                    self._lists[event.decision] += 1
+                self._sought_by_list(self.log, event)
             case ToolsSought(words, found, request):
-                self._sought(self._log, words, len(found), request)
+                self._sought(self.log, words, len(found), request)
                 self._note(request, lambda use: use.found_by(words, found))
-
-    @property
-    def log(self) -> UsageLog | None:
-        """The log that is written; None where nothing is."""
-        return self._log
 
     def _record(self, log: UsageLog, event: UsageEvent) -> None:
         log.record(event)
@@ -206,14 +203,9 @@ class Usage(Feature):
         words = words if self.mode == "words" else ""
         self._record(log, Search(_now_ms(), self.host.name, n_found, session, self.subject(), words))
 
-    def _listed(self, decision: Decision) -> None:
-        """Count a list; the tools in it are recorded by `record_lists`, since there may be thousands."""
-        if decision in self._lists or len(self._lists) < _N_DECISIONS:
-            self._lists[decision] += 1
-
     async def record_lists(self) -> None:
         """Record how often each tool was listed since the last time, in turns with the event loop (law L7)."""
-        if (log := self._log) is None:
+        if (log := self.log) is None:
             return
         lists, self._lists = self._lists, Counter()
         shown: dict[str, tuple[Catalog, int, int]] = {}
@@ -238,7 +230,7 @@ class Usage(Feature):
         from agent_utilities.usage.log import UsageLog
 
         settings = self._settings
-        log = self._log = UsageLog(self.path, UsageBounds(settings.usage_days, settings.usage_rows))
+        log = self.log = UsageLog(self.path, UsageBounds(settings.usage_days, settings.usage_rows))
         log.on_written = lambda: self.on_news()
         if self._is_of_subjects:
             try:
@@ -256,7 +248,7 @@ class Usage(Feature):
                 finally:
                     await self.record_lists()  # the log writes them before it ends
         finally:
-            self._log = None
+            self.log = None
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -268,10 +260,9 @@ class Usage(Feature):
 
     def log_health(self) -> dict[str, Any]:
         """Return what is told of the log."""
-        return {"status": "off"} if self._log is None else {"mode": self.mode, **self._log.health()}
+        return {"status": "off"} if self.log is None else {"mode": self.mode, **self.log.health()}
 
     def health(self) -> Mapping[str, Any]:
-        """Return what `/ready` tells of the log; nothing where nothing is logged."""
         return {} if self.mode == "off" else {"usage": self.log_health()}
 
 

@@ -65,7 +65,7 @@ async def told(client: Client[Any], query: str = QUERY, **selection: Any) -> dic
 
 async def written(server: AgentServer) -> None:
     """Wait until all that was called is in the log."""
-    log = usage_of(server)._log
+    log = usage_of(server).log
     assert log is not None
     await flushed(log)
 
