@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -40,7 +39,7 @@ from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.feature_list import FeatureList, Later
 from agent_utilities.mcp.lifespan import Job, with_background
 from agent_utilities.mcp.operator_bounds import OperatorBounds
-from agent_utilities.mcp.request import Entered, Request, bounds_of, request_in_force
+from agent_utilities.mcp.request import Request, entering, request_in_force
 from agent_utilities.mcp.sessions import Caller, Client, Session, Sessions
 from agent_utilities.mcp.stopping import Stopping
 from agent_utilities.mcp.surface.components import LISTING, with_hints
@@ -177,11 +176,7 @@ class AgentServer(FastMCP[Any]):
         run(self, argv)
 
     def check_libraries(self) -> None:
-        """Refuse to serve, and to say what would be served, where nothing can hold the bounds.
-
-        Raises:
-            UnsupportedError: the installed FastMCP or SDK lacks what they stand on.
-        """
+        """Refuse to serve, by an `UnsupportedError`, where the installed libraries lack what bounds stand on."""
         if self.unsupported is not None:
             raise self.unsupported
 
@@ -226,20 +221,10 @@ class AgentServer(FastMCP[Any]):
         lists = method in ("", "tools/list")
         verdict = self.surface.verdict(selection, shapes_lists=lists)
         request = Request(selection, verdict, method, params or {}, session, client, caller, is_dry=is_dry)
-        if (narrowings := await self.features.narrow(request)) is not None:
-            verdict = self.surface.verdict(selection, shapes_lists=lists, narrowings=narrowings)
-        alone = verdict
-        if outer is not None:
-            within = await bounds_of(outer, self, alone, method or "tools/list", request.params)
-            narrowings = (*(self.features.bounds_for(selection) if narrowings is None else narrowings), *within)
-            verdict = self.surface.verdict(selection, shapes_lists=lists, narrowings=narrowings)
-            verdict = replace(verdict, outer=tuple(each.verdict for each in outer.entered))
-        before = () if outer is None else outer.entered
-        entered = (*before, Entered(self, verdict.bounds_alone, alone.effective))
-        request = replace(request, verdict=verdict, entered=entered)
+        request = await entering(self, request, await self.features.narrow(request), outer)
         # Nothing is deferred where that does not matter, or from code that lists in the middle of a request.
         if not request.is_about_tools or (lists and outer is not None and not selection.asked):
-            return request.preferring(verdict.preferences.undeferred)
+            return request.preferring(request.verdict.preferences.undeferred)
         return await self.features.prefer(request)
 
     def feature(self, kind: type[_T]) -> _T | None:

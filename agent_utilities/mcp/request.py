@@ -24,7 +24,7 @@ from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.sessions import Caller, Client, Session, caller_of, of_token
 from agent_utilities.mcp.surface.components import Component, name_of
 from agent_utilities.mcp.surface.surface import Surface, UnderVerdict, Verdict, is_looking_up
-from agent_utilities.selection.merge import Effective, Within
+from agent_utilities.selection.merge import Effective, Narrowings, Within
 from agent_utilities.selection.model import NOTHING, Selection, fold
 from agent_utilities.visibility.bounds import Bounds
 from agent_utilities.visibility.curation import Preferences
@@ -223,6 +223,24 @@ _GET: dict[ComponentKind, str] = {
 }
 _TOLD = ("fastmcp.delegate.original_", "fastmcp.proxy.backend_")
 """How the attributes begin by which a component of another server tells FastMCP's spans its name there."""
+
+
+async def entering(
+    host: AgentServer, request: Request, narrowings: Narrowings | None, outer: Request | None
+) -> Request:
+    """Return a request as it enters a server: narrowed by features, and by the one in force that it is made in."""
+    surface, selection, lists = host.surface, request.selection, request.verdict.shapes_lists
+    verdict = request.verdict
+    if narrowings is not None:
+        verdict = surface.verdict(selection, shapes_lists=lists, narrowings=narrowings)
+    alone, before = verdict, () if outer is None else outer.entered
+    if outer is not None:
+        within = await bounds_of(outer, host, alone, request.method or "tools/list", request.params)
+        narrowings = (*(host.features.bounds_for(selection) if narrowings is None else narrowings), *within)
+        verdict = surface.verdict(selection, shapes_lists=lists, narrowings=narrowings)
+        verdict = replace(verdict, outer=tuple(each.verdict for each in before))
+    entered = (*before, Entered(host, verdict.bounds_alone, alone.effective))
+    return replace(request, verdict=verdict, entered=entered)
 
 
 async def bounds_of(

@@ -52,11 +52,11 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
     tools = [row for row in report.tools if reader.operates or row.tool in permitted]
     by_day = [row for row in by_day if reader.operates or row[2] in permitted]
     uncalled = {row.tool: row for row in report.uncalled if reader.operates}
-    idle = sorted(
-        (row for row in known if row.verdict == "visible" and row.name in uncalled), key=lambda row: -row.tokens
-    )
+    idle = [row for row in known if row.verdict == "visible" and row.name in uncalled]
+    idle.sort(key=lambda row: -row.tokens)
     names = _deniable(idle, known)
     calls = [(row.upstream or row.server, row.tool, row.n_calls, row.n_errors, row.p50_ms, row.p95_ms) for row in tools]
+    never = [(row.server, row.name, uncalled[row.name].n_lists, row.tokens) for row in idle]
     series = partial(_series, first=now_ms // DAY_MS - days + 1, days=days)
     return {
         "in_all": series([(day, "", n) for day, _, _, n in by_day]).get("", []),
@@ -75,12 +75,7 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
         "is_known": subject != _NONE,
         "searches": (report.n_searches, report.n_empty_searches) if reader.operates else None,
         "empty_searches": report.empty_searches if reader.operates else [],
-        "tables": {
-            "calls": Table(_COLUMNS, calls),
-            "never called": Table(
-                _IDLE, [(row.server, row.name, uncalled[row.name].n_lists, row.tokens) for row in idle]
-            ),
-        },
+        "tables": {"calls": Table(_COLUMNS, calls), "never called": Table(_IDLE, never)},
     }
 
 

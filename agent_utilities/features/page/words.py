@@ -139,17 +139,15 @@ async def _ranks(
         for i, name in enumerate(names)
         if i < _N_ROWS or name in places
     ]
+    return {"ranked": ranked, "cut": ranking.cut, "n_claimed": ranking.n_claimed, **_ranks_table(ranked, ranking)}
+
+
+def _ranks_table(ranked: Sequence[Mapping[str, Any]], ranking: Ranking) -> dict[str, Any]:
     shown = [part for part, values in ranking.parts.items() if any(round(value, 4) for value in values)]
     columns = ("name", "server", "score", *shown, "usage", "words", "claimed", "shown")
     before, after = itemgetter("name", "server", "score"), itemgetter("gain", "words", "is_claimed", "shown")
     cells = [(*before(each), *(each["parts"][part] for part in shown), *after(each)) for each in ranked]
-    return {
-        "ranked": ranked,
-        "part_names": shown,
-        "cut": ranking.cut,
-        "n_claimed": ranking.n_claimed,
-        "tables": {"ranks": Table(columns, cells)},
-    }
+    return {"part_names": shown, "tables": {"ranks": Table(columns, cells)}}
 
 
 # -- the graph -----------------------------------------------------------------------------------------------------
