@@ -128,8 +128,9 @@ class EmbeddedGraph:
         """Close the database, once it is open; statements that still run are interrupted."""
         self._is_wanted = False
         if self._opening is not None:
-            await asyncio.wait([asyncio.wrap_future(self._opening)])
-            self._opening = None
+            opening, self._opening = asyncio.wrap_future(self._opening), None
+            await asyncio.wait([opening])
+            opening.exception()  # whoever opened it was told
         database, self._database = self._database, None
         if database is not None:
             try:

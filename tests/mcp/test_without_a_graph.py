@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -42,6 +43,16 @@ async def test_the_first_query_after_the_start_is_answered(tmp_path: Path) -> No
         ready = (await client.get("/ready", headers={"authorization": "Bearer user"})).json()
         assert (ready["graph"]["status"], ready["graph"]["cause"]) == ("unavailable", "unreachable")
         assert ready["ranker"]["status"] == "ready"
+
+
+async def test_where_there_is_no_engine_queries_are_answered_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ladybug", None)  # as where no wheel of it can be had
+    async with just_started(guarded(tmp_path)) as client:
+        found = await answer(client, "a kite by the sea", "user")
+    assert names(found) == ["shared_kite"]
+    assert told(found)[0] == "ranked"
 
 
 @pytest.mark.parametrize("query", ["rocket", "launch_rocket", "orbit", "fly", "rocket balloon", "fly to the orbit"])
