@@ -11,6 +11,7 @@ from html import escape
 from pathlib import Path
 from pkgutil import resolve_name
 
+import anyio
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -22,6 +23,7 @@ from agent_utilities.runtime.hosts import is_loopback
 from agent_utilities.runtime.process_io import own_folder, write_whole
 from agent_utilities.runtime.waiting import in_daemon_thread
 
+_KEEP_S = 2
 _LINK = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="referrer" content="no-referrer">
 <meta http-equiv="refresh" content="0; url={link}"><title>The page</title><p><a href="{link}">The page</a></p></html>"""
 
@@ -64,10 +66,11 @@ class Page(Feature):
             if self.host.auth is not None:
                 print(f"page: {where} for whom a rule of access gives the right page.read", file=sys.stderr)
             elif is_loopback(address):
-                print(f"page: {where}?key={self.key}", file=sys.stderr)
-                with suppress(OSError):  # where none can be written, stderr alone has it
-                    link = partial(keep_link, str(self.host.port), f"{where}?key={self.key}")
-                    self._link = await in_daemon_thread(link)
+                link = f"{where}?key={self.key}"
+                # Kept before it is said; where that can't be done soon, stderr alone has it.
+                with suppress(OSError, TimeoutError), anyio.fail_after(_KEEP_S):
+                    self._link = await in_daemon_thread(partial(keep_link, str(self.host.port), link))
+                print(f"page: {link}", file=sys.stderr)
         try:
             await self.host.stopping.begun.wait()
             if self._tail is not None:
