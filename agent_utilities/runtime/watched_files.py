@@ -39,6 +39,8 @@ def _stamp(file: Path) -> tuple[int, int, int, int] | None:
     """Return what differs when a file was written, exchanged or permitted to others; None for one that is not there."""
     try:
         stat = file.stat()
-    except OSError:
+    except FileNotFoundError:
         return None
+    except OSError as error:  # such as a link to itself, which is there and can't be read
+        return error.errno or -1, 0, 0, 0
     return stat.st_ino, stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size
