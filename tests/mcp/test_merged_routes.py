@@ -125,6 +125,7 @@ class TestEachRoute:
         assert refused.value.reason == "host not accepted"
 
 
+@pytest.mark.outside
 async def test_a_connection_of_sse_keeps_the_selection_that_it_was_opened_with() -> None:
     app = server().http_app()
     outer = Starlette(routes=[*app.routes], lifespan=lambda _: app.router.lifespan_context(app))
@@ -142,6 +143,7 @@ async def test_a_connection_of_sse_keeps_the_selection_that_it_was_opened_with()
         await serving
 
 
+@pytest.mark.outside
 async def test_a_request_of_http_1_0_that_names_no_host_is_refused() -> None:
     app = server().http_app()
     outer = Starlette(routes=[*app.routes], lifespan=lambda _: app.router.lifespan_context(app))

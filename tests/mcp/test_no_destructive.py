@@ -77,6 +77,7 @@ async def test_on_the_command_line_and_in_a_profile(tmp_path: Path) -> None:
             assert [tool.name for tool in await client.list_tools()] == KEPT
 
 
+@pytest.mark.outside
 async def test_on_every_channel_of_the_callers() -> None:
     with running(server()) as base:
         url = f"{base}/mcp"
@@ -97,6 +98,7 @@ async def test_on_every_channel_of_the_callers() -> None:
                 assert await listed(client) == list(HINTS)
 
 
+@pytest.mark.outside
 async def test_a_callers_false_lifts_nothing() -> None:
     async with web_of(server(MCP_NO_DESTRUCTIVE="true")) as web:
         for query, headers in (

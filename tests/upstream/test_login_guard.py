@@ -25,7 +25,7 @@ from agent_utilities.upstream.limits import Unfinished
 from tests.every import every
 from tests.features.logins.issuers import on_socket
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 BACK = "http://127.0.0.1:1/back"
 
 
