@@ -17,7 +17,11 @@ from agent_utilities import selection_meta
 from agent_utilities.selection.channels import META_KEY
 from tests.every import every
 
-pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.skipif(os.name == "nt", reason="homes are Unix's here")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.outside,
+    pytest.mark.skipif(os.name == "nt", reason="homes are Unix's here"),
+]
 
 SERVER = """
 from agent_utilities import create_mcp_server
