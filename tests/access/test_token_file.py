@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -42,6 +43,13 @@ class TestNew:
         with pytest.raises(InputError, match="not a name"):
             new_token(file, name)
 
+    @pytest.mark.parametrize("name", ["a", "7", "ann.o_b@team+bot-1", "x" * 100])
+    def test_takes_what_is_a_name(self, name: str, file: Path) -> None:
+        text = new_token(file, name)
+        found = read_tokens(file).find(text)
+        assert found is not None
+        assert found.name == name
+
     @pytest.mark.parametrize("time", ["90", "0d", "d", "-1d", "1w", "1.5d", "999999d"])
     def test_refuses_what_is_no_time(self, time: str, file: Path) -> None:
         with pytest.raises(InputError, match="not a time"):
@@ -63,12 +71,62 @@ class TestNew:
         assert len(read_tokens(file).tokens) == 20
 
 
+class TestTime:
+    """How long a token is taken, and until when that is."""
+
+    @pytest.mark.parametrize(
+        ("valid_for", "seconds"), [("90d", 90 * 86_400), ("12h", 43_200), ("30m", 1_800), (" 1d ", 86_400)]
+    )
+    def test_is_what_was_said_in_whole_seconds(self, valid_for: str, seconds: int, file: Path) -> None:
+        before = datetime.now(UTC).replace(microsecond=0)
+        new_token(file, "ann", valid_for=valid_for)
+        (token,) = read_tokens(file).tokens
+        assert before <= token.created <= datetime.now(UTC)
+        assert token.created.microsecond == 0
+        assert token.expires == token.created + timedelta(seconds=seconds)
+
+    def test_is_for_ever_where_nothing_was_said(self, file: Path) -> None:
+        new_token(file, "ann")
+        (token,) = read_tokens(file).tokens
+        assert (token.expires, token.is_over(), token.profile) == (None, False, "")
+
+    def test_that_is_over_has_it_found_and_taken_no_more(self, file: Path) -> None:
+        texts = {name: new_token(file, name, "readers", valid_for="1m") for name in ("ann", "bob")}
+        texts["eve"] = new_token(file, "eve")
+        held = json.loads(file.read_text())
+        held["tokens"][0]["expires"] = datetime.now(UTC).isoformat()
+        file.write_text(json.dumps(held))
+        tokens = read_tokens(file)
+        found = {name: tokens.find(text) for name, text in texts.items()}
+        assert {name: (one.name, one.profile, one.is_over()) for name, one in found.items() if one is not None} == {
+            "ann": ("ann", "readers", True),
+            "bob": ("bob", "readers", False),
+            "eve": ("eve", "", False),
+        }
+        assert {one.name for one in tokens.taken()} == {"bob", "eve"}
+
+    def test_of_somebody_whose_text_is_nearly_a_token_is_none(self, file: Path) -> None:
+        text = new_token(file, "ann")
+        tokens = read_tokens(file)
+        assert [tokens.find(other) for other in (text[:-1], f"{text}x", text.upper(), "", "\ud800")] == [None] * 5
+
+
 class TestRevoke:
     def test_takes_the_token_out(self, file: Path) -> None:
         ann, bob = new_token(file, "ann"), new_token(file, "bob")
         revoke_token(file, "ann")
         held = read_tokens(file)
         assert [held.find(text) is not None for text in (ann, bob)] == [False, True]
+
+    def test_of_one_name_leaves_those_that_begin_with_it(self, file: Path) -> None:
+        ann, annie = new_token(file, "ann"), new_token(file, "annie")
+        revoke_token(file, "ann")
+        with pytest.raises(InputError, match="there are: annie"):
+            revoke_token(file, "ann")
+        revoke_token(file, "annie")
+        with pytest.raises(InputError, match="there are: none"):
+            revoke_token(file, "annie")
+        assert [read_tokens(file).find(text) for text in (ann, annie)] == [None, None]
 
     def test_of_nobody_tells_who_there_are(self, file: Path) -> None:
         new_token(file, "ann")

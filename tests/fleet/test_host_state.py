@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -12,10 +11,8 @@ import pytest
 from fastmcp import Context
 
 from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.state.redis_state import RedisState
-from agent_utilities.state.shared_values import SharedValues
-from agent_utilities.upstream.sealed_store import new_key, read_key
-from tests.fleet.replicas import KEY, Shared
+from agent_utilities.upstream.sealed_store import new_key
+from tests.fleet.replicas import Shared
 from tests.mcp.in_process import web_of
 from tests.wire.wires import modern_request
 
@@ -67,43 +64,3 @@ class TestARequestOfSeveralRounds:
     async def test_is_refused_by_who_has_another_key(self, shared: Shared) -> None:
         answer = await rounds(shared.environ, {**shared.environ, "MCP_SECRET_KEY": new_key()})
         assert answer["error"]["code"] == -32602
-
-
-class TestValues:
-    @pytest.fixture
-    async def stores(self, shared: Shared) -> AsyncIterator[list[SharedValues]]:
-        states = [RedisState(shared.url(), "agent-utilities", "s", read_key(KEY, "")) for _ in range(2)]
-        yield [SharedValues(state, "values") for state in states]
-        for state in states:
-            await state.close()
-
-    async def test_are_read_by_another_replica_until_they_are_removed(self, stores: list[SharedValues]) -> None:
-        here, there = stores
-        await here.put("session:colour", {"value": "green"}, collection="c", ttl=60)
-        assert await there.get("session:colour", collection="c") == {"value": "green"}
-        assert await there.delete("session:colour", collection="c")
-        assert await here.get("session:colour", collection="c") is None
-
-    async def test_are_what_this_replica_set_while_redis_is_gone(
-        self, stores: list[SharedValues], shared: Shared
-    ) -> None:
-        here, there = stores
-        await here.put("one", {"value": 1})
-        shared.kill()
-        assert (await here.get("one"), await there.get("one")) == ({"value": 1}, None)
-        await here.put("two", {"value": 2})
-        assert await here.get("two") == {"value": 2}
-        shared.start()
-
-    async def test_of_one_name_can_not_be_put_under_another_nor_be_read(
-        self, stores: list[SharedValues], shared: Shared
-    ) -> None:
-        here, there = stores
-        await here.put("ann:mail", {"value": "secret"})
-        (ann,) = shared.admin.scan_iter("*")
-        await here.put("bob:mail", {"value": "other"})
-        (bob,) = set(shared.admin.scan_iter("*")) - {ann}
-        assert not any(word in shared.told() for word in (b"secret", b"ann", b"mail"))
-        shared.admin.copy(ann, bob, replace=True)
-        shared.admin.set(ann, b'{"value": {"value": "mine"}}')
-        assert [await there.get(name) for name in ("ann:mail", "bob:mail")] == [None, None]

@@ -176,6 +176,14 @@ class TestStrangers:
         assert await state.swap("set", "a", 0, {"v": 2}, 60) is None
         assert await state.load("set", "a") == ({"v": 2}, 1)
 
+    async def test_a_version_is_one_up_to_fifteen_digits_to_who_reads_and_to_who_swaps(self, state, server):
+        for n_digits, number in ((15, 10**15 - 1), (16, 0)):
+            server.admin.delete(state.name("set", "a"))
+            server.admin.hset(state.name("set", "a"), mapping={"version": "9" * n_digits})
+            assert await state.load("set", "a") == ({}, number)
+            found = await state.swap("set", "a", 7, {"v": 1}, 60)
+            assert found == (({}, number) if number else None)
+
     async def test_one_persons_values_put_in_anothers_place_count_as_nothing(self, state, server):
         await state.swap("set", "a", 0, {"v": 1}, 60)
         server.admin.copy(state.name("set", "a"), state.name("set", "b"))

@@ -98,6 +98,13 @@ class TestReplicas:
         await here.take([calls(limit=9)])
         assert 15_000 < server.admin.pttl(key) <= 20_000
 
+    async def test_count_for_whoever_a_token_names_however_their_name_is_written(self, state: Patient) -> None:
+        """JSON may have half a sign of two, which no file and no key can be named after."""
+        here, there = counts(state), counts(state)
+        for name in ("\ud800", "\udfff", "é", ""):
+            assert [await each.take([calls(name)]) for each in (here, there)] == [{}, {}]
+            assert list(await here.take([calls(name)])) == [calls(name)]
+
 
 class TestOwnCounts:
     """Who may write to Redis lets nobody have more than where each replica counts by itself."""

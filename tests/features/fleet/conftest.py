@@ -17,9 +17,15 @@ def _redis_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Share
 
 
 @pytest.fixture
-def redis_here(_redis_of_module: Shared, monkeypatch: pytest.MonkeyPatch) -> Shared:
+def shared(_redis_of_module: Shared, monkeypatch: pytest.MonkeyPatch) -> Shared:
     """A Redis with nothing in it, which is waited for however busy the machine is."""
     monkeypatch.setattr(RedisState, "wait_s", 60.0)
     _redis_of_module.flush()
-    _redis_of_module.admin.set("agent-utilities:notes:begun", "long ago", ex=1000)
     return _redis_of_module
+
+
+@pytest.fixture
+def redis_here(shared: Shared) -> Shared:
+    """One that has had what replicas share for long, so that a session it does not know is none."""
+    shared.admin.set("agent-utilities:notes:begun", "long ago", ex=1000)
+    return shared

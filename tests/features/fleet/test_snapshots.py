@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fastmcp import Client
 
 from agent_utilities import AgentServer, create_gateway
+from agent_utilities.features.fleet.changes import Changes, SharedSnapshots
+from agent_utilities.state.redis_state import RedisState
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.snapshot import Snapshot
 from tests.fleet.replicas import Shared, until
+from tests.upstream.snapshots import config, snapshot, tool
 from tests.upstream.supervised import FAULTY
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(60)]
@@ -54,3 +59,36 @@ async def test_that_a_stranger_wrote_is_not_used(shared: Shared, tmp_path: Path)
     shared.admin.set(key, sealed[:-1] + bytes([sealed[-1] ^ 1]))
     async with Client(gateway(shared, tmp_path, "b", MCP_FIRST_LIST_S="0.5")) as client:
         assert "one_echo" not in await names(client)
+
+
+class Upstream:
+    """An upstream as a replica knows it."""
+
+    def __init__(self, of: UpstreamConfig, seen: Snapshot | None) -> None:
+        self.config, self.snapshot = of, seen
+
+    def learn(self, seen: Snapshot) -> None:
+        self.snapshot = seen
+
+
+class Silent:
+    """Tells nobody."""
+
+    async def tell(self, *_: object) -> None: ...
+
+
+@pytest.mark.parametrize("own", [None, "own_tool"])
+async def test_a_replica_begins_with_what_another_has_seen_where_it_has_seen_nothing(
+    shared: Shared, own: str | None
+) -> None:
+    state = RedisState(shared.url(), "agent-utilities", "notes", b"k" * 32)
+    try:
+        of = config()
+        await SharedSnapshots(state).save(snapshot(of, tool("others_tool")))
+        upstream = Upstream(of, None if own is None else snapshot(of, tool(own)))
+        changes = Changes(state, cast(Any, [upstream]), lambda work: work.close())
+        await changes.compare(cast(Any, Silent()))
+        assert upstream.snapshot is not None
+        assert [each.name for each in upstream.snapshot.tools] == [own or "others_tool"]
+    finally:
+        await state.close()

@@ -7,10 +7,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from agent_utilities.state.redis_state import WAIT_S, RedisState
+from tests.features.fleet.test_logins import account, another, two
 from tests.features.logins.gateways import Office, asked, has_login, log_in, office
 from tests.features.logins.issuers import Browser
 from tests.fleet.replicas import Shared, until
-from tests.fleet.test_logins import account, another, two
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(120)]
 INBOX = "agent-utilities:gateway:inbox:*"
@@ -80,9 +81,12 @@ class TestALinkOfAnotherReplica:
             assert (await anns.post(link, data={"step": "token", "token": here.ann})).status_code == SPENT
             assert (await anns.post(link, data={"token": "x" * (17 << 10)})).status_code == SPENT
 
-    async def test_says_so_where_redis_is_gone_and_serves_when_it_is_back(self, shared: Shared, tmp_path: Path) -> None:
+    async def test_says_so_where_redis_is_gone_and_serves_when_it_is_back(
+        self, shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         async with two(shared, tmp_path) as (here, there), httpx2.AsyncClient() as web:
             link = await link_elsewhere(here, there, shared)
+            monkeypatch.setattr(RedisState, "wait_s", WAIT_S)
             shared.pause()
             try:
                 answer = await web.get(link)

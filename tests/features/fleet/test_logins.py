@@ -12,6 +12,7 @@ import pytest
 from fastmcp import Client
 
 from agent_utilities.features.logins.feature import Logins
+from agent_utilities.state.redis_state import WAIT_S, RedisState
 from agent_utilities.upstream.http.account import Account
 from tests.features.logins.gateways import LOGGED_IN, Office, asked, has_login, logged_in, office, told
 from tests.features.logins.issuers import Issuer
@@ -203,10 +204,13 @@ class TestWhereRedisIsGone:
                 assert "redis" in state.cause
             shared.start()
 
-    async def test_what_has_ended_meanwhile_has_ended_when_it_is_back(self, shared: Shared, tmp_path: Path) -> None:
+    async def test_what_has_ended_meanwhile_has_ended_when_it_is_back(
+        self, shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         async with two(shared, tmp_path) as (here, there):
             await logged_in(here, here.ann, "ann@mail")
             assert await read(there, there.ann) == MAIL
+            monkeypatch.setattr(RedisState, "wait_s", WAIT_S)
             shared.pause()
             try:
                 here.issuer.end()
