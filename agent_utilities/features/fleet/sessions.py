@@ -61,7 +61,8 @@ class SharedSessions(Share):
         self._state, self._host, self._key = state, host, state.derived("sessions")
         self._ended: TTLCache[str, bool] = TTLCache(_MOST_ENDED, _ENDED_S)
         """Those that clients ended here, and whether Redis was told."""
-        self._n_looked = 0
+        self._to_look: list[str] = []
+        """Those of which it is still to be seen in this turn whether they ended elsewhere."""
         self._known: WeakKeyDictionary[Session, tuple[dict[str, Any], int, float]] = WeakKeyDictionary()
         """What was last read or written of each: as it is kept, its version, and when that was written."""
         self._apart: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
@@ -187,8 +188,8 @@ class SharedSessions(Share):
 
     async def _end_those_over(self) -> None:
         """End sessions that ended elsewhere, which streams here would go on with; thousands are looked at in turns."""
-        some = list(self.here)[self._n_looked : self._n_looked + _MOST_LOOKED]
-        self._n_looked = self._n_looked + len(some) if len(some) == _MOST_LOOKED else 0
+        turn = self._to_look or list(self.here)
+        some, self._to_look = turn[:_MOST_LOOKED], turn[_MOST_LOOKED:]
         async with self._state.redis.pipeline(transaction=False) as at_once:
             for each in some:
                 at_once.hget(self._state.name(KIND, self.name_of(each)), "version")

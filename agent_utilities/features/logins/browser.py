@@ -90,7 +90,7 @@ class Cookie:
 
 def is_same(one: str, other: str) -> bool:
     """Return whether two secrets are the same, in a time that tells nothing of them."""
-    return secrets.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))
+    return secrets.compare_digest(one.encode(), other.encode())
 
 
 class OwnIssuer:

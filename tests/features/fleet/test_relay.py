@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from agent_utilities.state.redis_state import WAIT_S, RedisState
-from tests.features.fleet.test_logins import account, another, two
+from tests.features.fleet.test_gateways import account, another, two
 from tests.features.logins.gateways import Office, asked, has_login, log_in, office
 from tests.features.logins.issuers import Browser
 from tests.fleet.replicas import Shared, until

@@ -130,6 +130,29 @@ async def test_that_its_client_ended_at_another_replica_ends_its_streams(redis_h
             assert (await listening).status_code == 200
 
 
+async def test_those_that_their_clients_ended_elsewhere_all_end_however_few_are_looked_at_together(
+    redis_here: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_utilities.features.fleet.sessions._MOST_LOOKED", 2)
+    monkeypatch.setattr("agent_utilities.features.fleet.news.COMPARE_S", 0.05)
+    app = replica(redis_here).http_app(host_origin_protection=False)
+    one = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1")
+    async with app.router.lifespan_context(app), one, web_of(replica(redis_here)) as other:
+        talks = [Talk() for _ in range(5)]
+        for talk in talks:
+            await talk.begin(other)
+        listening = [asyncio.create_task(one.get("/mcp", headers=talk.headers)) for talk in talks]
+        share = app.state.fastmcp_server.sessions.share
+        await until(lambda: len(share.here) == 5)
+        for talk in talks[:4]:
+            assert (await other.delete("/mcp", headers=talk.headers)).status_code == 200
+        async with asyncio.timeout(20):
+            assert [(await each).status_code for each in listening[:4]] == [200] * 4
+        assert not listening[4].done()
+        assert (await one.delete("/mcp", headers=talks[4].headers)).status_code == 200
+        await listening[4]
+
+
 async def test_is_over_for_a_call_under_way_elsewhere_that_ends_later(redis_here: Shared) -> None:
     began, goes_on = asyncio.Event(), asyncio.Event()
     slow = replica(redis_here)

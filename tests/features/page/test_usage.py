@@ -58,6 +58,24 @@ class TestUsage:
         assert "2 searches, 1 found nothing" in page
         assert "the moon" in page
 
+    async def test_draws_each_day_in_its_place(self, tmp_path: Path) -> None:
+        path = tmp_path / "usage.db"
+        store = UsageStore(path, UsageBounds(30, 1000))
+        n_days_ago = {0: 4, 1: 1, 7: 2}
+        store.write([
+            Call(NOW_MS - day * DAY_MS, "notes", "read_note") for day, n in n_days_ago.items() for _ in range(n)
+        ])  # fmt: skip
+        store.close()
+        async with opened(notes(MCP_USAGE="words", MCP_USAGE_FILE=str(path))) as web:
+            page = (await web.get("/page/usage?days=10")).text
+        plots = re.findall(r'<svg class="plot" width="(\d+)" height="(\d+)"[^>]*>(.*?)</svg>', page)
+        assert len(plots) == 3  # of all, of the server and of the tool
+        for width, height, plot in plots:
+            bars = re.findall(r'x="([\d.]+)" y="[\d.]+" width="[\d.]+" height="([\d.]+)"', plot)
+            step, unit = int(width) / 10, int(height) / 4
+            drawn = {9 - round(float(x) / step): round(float(tall) / unit) for x, tall in bars}
+            assert drawn == n_days_ago
+
     @every("name", ["*", "read_*", "a,b", "Secret", "secrets", "all"])
     async def test_ends_no_more_than_what_nobody_called(self, tmp_path: Path, name: str) -> None:
         path = tmp_path / "usage.db"

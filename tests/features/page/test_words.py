@@ -94,6 +94,14 @@ class TestPanel:
         assert "$query = &#39;show the history&#39;" in page
         assert "matched 1: git_log" in page
 
+    async def test_says_that_ranking_took_too_long(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        mcp = server(tmp_path)
+        async with opened(mcp) as web:
+            await ready(mcp, web)
+            monkeypatch.setattr("agent_utilities.features.page.words._RANK_S", 0)
+            page = await web.get("/page/words?q=show+the+history")
+        assert (page.status_code, "ranking took more than 0 s" in page.text) == (200, True)
+
     async def test_says_why_there_is_nothing(self, tmp_path: Path) -> None:
         async with opened(create_mcp_server("off", environ={"MCP_GRAPH": "off"})) as web:
             assert "queries are off" in (await web.get("/page/words?q=x")).text
