@@ -85,9 +85,14 @@ def is_outside(item: pytest.Item) -> bool:
 
 
 class FastSuite:
-    """Leaves out the tests that reach outside, and fails the others where they do."""
+    """Leaves out the tests that reach outside, and fails the others where they do.
 
-    def __init__(self) -> None:
+    Args:
+        beside: marks of tests that are run beside them, and may.
+    """
+
+    def __init__(self, beside: Sequence[str] = ()) -> None:
+        self._beside = frozenset(beside)
         self._left_out: Counter[str] = Counter()
         self._running = False
         self._broken: list[str] = []
@@ -105,14 +110,17 @@ class FastSuite:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        left_out = [item for item in items if is_outside(item)]
-        items[:] = [item for item in items if not is_outside(item)]
+        left_out = [item for item in items if is_outside(item) and not self._is_beside(item)]
+        items[:] = [item for item in items if not is_outside(item) or self._is_beside(item)]
         self._left_out.update(item.nodeid.partition("::")[0] for item in left_out)
         config.hook.pytest_deselected(items=left_out)
 
+    def _is_beside(self, item: pytest.Item) -> bool:
+        return any(mark.name in self._beside for mark in item.iter_markers()) and not item.get_closest_marker("nightly")
+
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self) -> object:
-        self._running = True
+    def pytest_runtest_protocol(self, item: pytest.Item) -> object:
+        self._running = not self._is_beside(item)
         try:
             return (yield)
         finally:

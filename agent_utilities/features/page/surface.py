@@ -6,7 +6,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -65,7 +65,8 @@ async def asked(host: AgentServer, reader: Reader, request: HttpRequest) -> Requ
     selection, caller = host.callers.selection_of(request), reader.caller
     if reader.operates and (claims := request.query_params.get(CLAIMS, "").strip()):
         caller = _caller(claims)
-        grant = host.callers.grant_of(caller)
+        # By the rules alone: which token of a file they would bring, and what that is bounded to, is not known.
+        grant = host.callers.grant_of(replace(caller, issuer=""))
         selection = selection if grant is None else merge(selection, grant.bounds)
     return await host.request(selection, caller=caller, is_dry=True)
 

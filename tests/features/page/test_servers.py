@@ -196,3 +196,20 @@ class TestDifference:
         )
         changed = [span for span in differences([change])[0]["description"] if span[0] != "same"]
         assert changed == [("removed", "word150 "), ("added", "W ")]
+
+    def test_of_a_field_that_came_or_went_is_all_of_it(self) -> None:
+        before, after = {"name": "x", "title": "old"}, {"name": "x", "description": "new", "annotations": {"a": 1}}
+        (told,) = differences([Change(Key("rug", "tools", "x"), before, after)])
+        assert told == {
+            "title": [("removed", "old")],
+            "description": [("added", "new")],
+            "annotations": [("added", '{\n "a": 1\n}')],
+        }
+
+    def test_of_a_tool_that_came_or_went_is_all_of_it(self) -> None:
+        tool = {"name": "x", "description": "new"}
+        told = differences([Change(Key("rug", "tools", "x"), *each) for each in ((None, tool), (tool, None))])
+        assert told == [
+            {"name": [("added", "x")], "description": [("added", "new")]},
+            {"name": [("removed", "x")], "description": [("removed", "new")]},
+        ]
