@@ -12,7 +12,7 @@ import pytest
 from agent_utilities.state import redis_state as module
 from agent_utilities.state.redis_state import RedisState
 from agent_utilities.upstream.sealed_store import read_key
-from tests.fleet.replicas import KEY, Shared, shared_redis
+from tests.fleet.replicas import KEY, Shared, shared_redis, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(60)]
 TURN = "agent-utilities:s:renewal:{one}"
@@ -81,3 +81,23 @@ async def test_needs_no_redis_and_lets_an_error_through(states: list[RedisState]
         async with states[0].alone("renewal", "one"):
             raise ValueError("mine")
     shared.start()
+
+
+async def test_that_another_does_for_long_is_waited_for_and_no_failure_of_redis(
+    states: list[RedisState], shared: Shared
+) -> None:
+    here, there = states
+    there.wait_s = 0.5  # which one question may take, and no more
+    ends: list[str] = []
+
+    async def next_one() -> None:
+        async with there.alone("renewal", "one"):
+            ends.append("next")
+
+    async with here.alone("renewal", "one"):
+        waiting = asyncio.create_task(next_one())
+        before = shared.commands()
+        await until(lambda: shared.commands() - before > 80)  # of its questions, and some of this one's
+        ends.append("first")
+    await waiting
+    assert (ends, there.cause) == (["first", "next"], "")
