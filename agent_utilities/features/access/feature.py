@@ -67,10 +67,10 @@ class AccessControl(Feature):
         if given and host.author_auth is not None:
             hint = "leave auth_tokens and auth_issuer out: rules of access hold for the author's own login too"
             raise SettingsError("a login beside the one of the server's author", given, "settings", hint)
-        tokens = [expanded(settings.auth_tokens)] if settings.auth_tokens else []
-        self._watched = [*(Path(file.name) for file in operator.files.files), *tokens]
-        if tokens:
-            self.tokens = FileTokens(tokens[0], host.state.is_revoked if host.state is not None else None)
+        self._watched = [Path(file.name) for file in operator.files.files]
+        if settings.auth_tokens:
+            self._watched.append(path := expanded(settings.auth_tokens))
+            self.tokens = FileTokens(path, host.state.is_revoked if host.state is not None else None)
             self._taken = self.tokens.taken()
         self._take(rules_of(settings, operator.files), operator.files)
 

@@ -124,9 +124,8 @@ class Upstreams(Feature):
 
     def of_callers(self) -> list[UpstreamConfig]:
         """Return the servers that each caller logs in at with an account of their own."""
-        every = (*self.config.upstreams, *self.more_configs())
-        there = [each for each in every if each.enabled and each.name not in self.turned_off]
-        return [each for each in there if each.credentials == "caller"]
+        off, every = self.turned_off, (*self.config.upstreams, *self.more_configs())
+        return [each for each in every if each.credentials == "caller" and each.enabled and each.name not in off]
 
     # -- while it runs -----------------------------------------------------------------------------------------------
 

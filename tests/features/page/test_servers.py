@@ -15,11 +15,14 @@ import psutil
 import pytest
 
 from agent_utilities import create_gateway
-from agent_utilities.features.page.servers import differences
+from agent_utilities.features.page.panel import PageError, Reader
+from agent_utilities.features.page.servers import PANEL, differences
+from agent_utilities.mcp.sessions import NOBODY, Caller
 from agent_utilities.upstream.operator.lock import Change, Key
 from tests.every import every
 from tests.features.access.team import Team
-from tests.features.page.looking import ORIGIN, key_of, logged_in
+from tests.features.page.looking import ORIGIN, key_of, logged_in, opened
+from tests.features.page.test_door import notes
 from tests.features.page.test_panels import without_key
 from tests.mcp.in_process import listed, web_of
 from tests.mcp.test_gateway_lock import ROOT, Served
@@ -96,6 +99,28 @@ class TestButtons:
     @every(("action", "server"), [("restart", "none_such"), ("explode", "rug")])
     async def test_of_what_there_is_not_are_refused(self, rug: Served, action: str, server: str) -> None:
         assert (await rug.web.get(f"/page/servers/{action}?server={server}")).status_code in (400, 404)
+
+
+class TestLogin:
+    async def test_that_failed_says_why(self, rug: Served) -> None:
+        status, told = await pressed(rug.web, "login")
+        assert status == 400
+        assert told.startswith("the login at rug failed: ")
+
+    async def test_of_who_reads_the_page_from_afar_is_made_where_the_gateway_runs(self, rug: Served) -> None:
+        afar = Reader(Caller("local", "ann", token="theirs"), operates=True)
+        with pytest.raises(PageError, match="run where the gateway runs: agent-utilities gateway login rug"):
+            await PANEL.actions["login"].do(rug.gateway, afar, {"server": "rug"})
+
+
+class TestWithoutServers:
+    async def test_there_is_no_panel_and_nothing_to_press(self) -> None:
+        server = notes()
+        async with opened(server) as web:
+            assert (await web.get("/page/servers")).status_code == 404
+            assert "/page/servers" not in (await web.get("/")).text
+            with pytest.raises(PageError, match="there are no servers behind this one"):
+                await PANEL.actions["stop"].do(server, Reader(NOBODY, operates=True), {"server": "rug"})
 
 
 class TestLock:
