@@ -33,6 +33,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--nightly", action="store_true", help="also run long soaks and 100,000-case runs")
     parser.addoption("--behind-gateway", action="store_true", help="put a gateway before the servers that tests start")
     parser.addoption("--fast", action="store_true", help="run only what needs no socket and no process of its own")
+    beside = "with --fast: also run what is marked `tasks` or `both_ends`"
+    parser.addoption("--both-ends", action="store_true", help=beside)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,7 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(GraphReport(), "graph-report")
     config.pluginmanager.register(HouseReport(), "house-report")
     if config.getoption("--fast"):
-        config.pluginmanager.register(FastSuite(), "fast-suite")
+        beside = ("tasks", "both_ends") if config.getoption("--both-ends") else ()
+        config.pluginmanager.register(FastSuite(beside), "fast-suite")
     settings.load_profile(next((name for name in ("nightly", "fast") if config.getoption(f"--{name}")), "ci"))
 
 
@@ -66,6 +69,10 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        from tests.sharing import in_order
+
+        items[:] = in_order(items)
     if find_spec("fastmcp_tasks") is None:
         absent = pytest.mark.skip(reason="fastmcp-tasks is not installed: `python3 tasks.py oldest` runs these")
         for item in items:

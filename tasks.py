@@ -4,9 +4,11 @@ demo      start a real agent and show what each channel, a hostile caller and ea
           of a `gateway` whose server is killed, of `tool-search` over 60 tools, or of `capabilities`
 test      run the tests, in two processes or more; arguments after it go to pytest
           --fast: only what needs no Java, Node, socket or server process, in under a minute
+      --fast --both-ends: also what tells both ends of the FastMCP range apart, and background tasks
 nightly   run the tests with long soaks and 100,000-case runs, then break the code room by room and see tests fail,
           then the fast tests on every Python
 oldest    run the fast tests, those of background tasks and the conformance suite on the oldest FastMCP of the range
+          and the newest Python that this machine has
 fast-everywhere
           run the fast tests on every Python from 3.11 up that this machine has
 check     lint, types, layers, docs, then the tests
@@ -102,15 +104,10 @@ def test(*arguments: str) -> None:
     run(PYTHON, "-m", "pytest", *parallel, *arguments)
 
 
-def fast_everywhere(*arguments: str) -> None:
-    """Run the fast tests on every Python from 3.11 up that can be found, the others than `.venv`'s in a `.venv-3.N`.
-
-    With `--newest` on the newest alone, beside that of `.venv`, on which all tests ran.
-    """
+def fast_everywhere() -> None:
+    """Run the fast tests on every Python from 3.11 up that can be found, the others than `.venv`'s in a `.venv-3.N`."""
     failed = []
     pythons = found_pythons()
-    if "--newest" in arguments:
-        pythons = dict(list(pythons.items())[-1:])
     for version, program in pythons.items():
         print(f"fast tests on Python {version}: {program}", flush=True)
         folder = ".venv" if PYTHON.exists() and version_of(str(PYTHON)) == version else f".venv-{version}"
@@ -144,12 +141,12 @@ def version_of(program: str) -> str:
 
 
 def oldest(*arguments: str) -> None:
-    """Run in `.venv-oldest` what its FastMCP may do otherwise than the newest, on which all tests ran."""
+    """Run in `.venv-oldest` what its FastMCP or its Python may do otherwise than those of `.venv`, on which all ran."""
     environ = {**os.environ, "AGENT_UTILITIES_VENV": ".venv-oldest", "AGENT_UTILITIES_OLDEST": "1"}
-    for tests in (["--fast"], ["-mtasks or both_ends"]):
-        command = [sys.executable, __file__, "test", *tests, *arguments]
-        if code := subprocess.run(command, cwd=ROOT, env=environ, check=False).returncode:
-            sys.exit(code)
+    newest = list(found_pythons().values())[-1]
+    command = [newest, __file__, "test", "--fast", "--both-ends", *arguments]
+    if code := subprocess.run(command, cwd=ROOT, env=environ, check=False).returncode:
+        sys.exit(code)
 
 
 def nightly(*arguments: str) -> None:
@@ -217,7 +214,7 @@ def picture() -> None:
 _CHECKS = (test, fast_everywhere, oldest, nightly, check, lint, types, layers, docs)
 _OTHERS = (demo, format, gauges, bench, serve, fleet, picture)
 TASKS = {task.__name__.replace("_", "-"): task for task in (*_CHECKS, *_OTHERS)}
-TAKES_ARGUMENTS = {"test", "fast-everywhere", "oldest", "nightly", "check", "demo", "gauges", "bench", "serve"}
+TAKES_ARGUMENTS = {"test", "oldest", "nightly", "check", "demo", "gauges", "bench", "serve"}
 
 
 def main(argv: list[str]) -> None:

@@ -1,15 +1,50 @@
-"""Which tests run in one process where several run the tests: those that share servers, which are started once."""
+"""Which tests run in one process where several run the tests, and in which order they are given out."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # xdist has no types
 
 FOLDERS = ("tests/graph/", "tests/wire/")
-"""Folders whose tests share servers over all their files: Neo4j, and the bounded server."""
+"""Folders whose tests share servers over all their files, which are started once: Neo4j, and the bounded server."""
+_USUAL_S = 300
+"""The limit of a test that has none of its own."""
+
+
+def scope_of(nodeid: str) -> str:
+    """Return what of the tests one process runs: a file, or a folder whose files share servers."""
+    return next((folder for folder in FOLDERS if nodeid.startswith(folder)), nodeid.partition("::")[0])
+
+
+def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Return tests as they are to be given out, those of one scope as they were among themselves.
+
+    First come those whose own limit lets them take long, then the largest scopes: nobody is to wait in the end for one
+    process that was given few tests of a minute each.
+    """
+    n_tests, limits_s = Counter[str](), dict[str, float]()
+    for item in items:
+        scope, limit = scope_of(item.nodeid), item.get_closest_marker("timeout")
+        n_tests[scope] += 1
+        if limit is not None and item.get_closest_marker("nightly") is None:
+            limits_s[scope] = max(limits_s.get(scope, 0), *limit.args)
+    return sorted(items, key=lambda item: _rank(scope_of(item.nodeid), n_tests, limits_s))
+
+
+def _rank(scope: str, n_tests: Counter[str], limits_s: dict[str, float]) -> tuple[bool, int]:
+    return limits_s.get(scope, 0) <= _USUAL_S, -n_tests[scope]
 
 
 class BySharedServers(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives a process whole files, and whole folders where their files share servers; the largest first."""
+    """Gives a process whole scopes, in the order in which they were collected."""
+
+    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+        config.option.loadscopereorder = False  # see `in_order`
+        super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((folder for folder in FOLDERS if nodeid.startswith(folder)), nodeid.partition("::")[0])
+        return scope_of(nodeid)

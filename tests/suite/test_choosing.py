@@ -1,0 +1,75 @@
+"""Which tests a run has, and in which order several processes are given them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sharing import in_order
+
+ROOT = Path(__file__).parents[2]
+
+
+class Test:
+    """A test as far as its place is judged by it."""
+
+    __test__ = False
+
+    def __init__(self, nodeid: str, timeout_s: float | None = None, *, is_nightly: bool = False) -> None:
+        self.nodeid = nodeid
+        self._marks = {"timeout": pytest.mark.timeout(timeout_s).mark} if timeout_s else {}
+        self._marks |= {"nightly": pytest.mark.nightly.mark} if is_nightly else {}
+
+    def get_closest_marker(self, name: str) -> Any:
+        return self._marks.get(name)
+
+
+class TestOrder:
+    def order(self, *tests: Test) -> list[str]:
+        return [each.nodeid for each in in_order(tests)]  # type: ignore[arg-type]
+
+    def test_has_first_what_may_take_long_and_then_the_largest(self) -> None:
+        small, large = Test("tests/a.py::one"), [Test(f"tests/b.py::{n}") for n in "xyz"]
+        long = [Test("tests/c.py::quick"), Test("tests/c.py::slow", 900)]
+        expected = [each.nodeid for each in (*long, *large, small)]
+        assert self.order(small, *large, *long) == self.order(*long, small, *large) == expected
+
+    def test_has_folders_that_share_servers_as_one(self) -> None:
+        tests = Test("tests/x.py::1"), Test("tests/x.py::2"), *(Test(f"tests/wire/{n}.py::1") for n in "abc")
+        assert self.order(*tests)[:3] == [f"tests/wire/{n}.py::1" for n in "abc"]
+
+    @pytest.mark.parametrize("other", [Test("tests/a.py::1", 300), Test("tests/a.py::1", 900, is_nightly=True)])
+    def test_heeds_no_limit_that_is_usual_or_a_nights(self, other: Test) -> None:
+        assert self.order(other, Test("tests/b.py::1"), Test("tests/b.py::2"))[-1] == "tests/a.py::1"
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        (["--fast"], {"fast": True, "both_ends": False, "tasks": False, "outside": False, "nightly": False}),
+        (
+            ["--fast", "--both-ends"],
+            {"fast": True, "both_ends": True, "tasks": True, "outside": False, "nightly": False},
+        ),
+        ([], {"fast": True, "both_ends": True, "tasks": True, "outside": True, "nightly": True}),
+    ],
+    ids=["fast", "both ends", "all"],
+)
+def test_a_run_has_what_its_options_say(options: list[str], kept: dict[str, bool]) -> None:
+    files = {
+        "fast": "tests/suite/test_every.py",
+        "both_ends": "tests/conformance/test_conformance.py",
+        "tasks": "tests/mcp/test_upstream_tasks.py",
+        "outside": "tests/state/test_alone.py",
+        "nightly": "tests/conformance/test_login_suite.py",
+    }
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *options, *files.values()]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    # What is left out is told by its file alone, behind the number of its tests.
+    assert {name: f"\n{file}: " in f"\n{done.stdout}" for name, file in files.items()} == kept, done.stdout
