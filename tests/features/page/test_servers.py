@@ -13,6 +13,8 @@ from typing import Any
 import httpx2
 import psutil
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent_utilities import create_gateway
 from agent_utilities.features.page.panel import PageError, Reader
@@ -202,6 +204,19 @@ class TestDifference:
         change = Change(Key("rug", "tools", "show"), before, {**before, "description": "Show it all."})
         spans = [("same", "Show "), ("removed", "it."), ("added", "it all.")]
         assert differences([change]) == [{"description": spans}]
+
+    @given(st.text("ab \n", max_size=14), st.text("ab \n", max_size=14))
+    def test_has_both_texts_in_it_whatever_they_repeat(self, before: str, after: str) -> None:
+        change = Change(Key("rug", "tools", "x"), {"description": before}, {"description": after})
+        (told,) = differences([change])
+        assert ("description" in told) == (before != after)
+        spans = told.get("description", [("same", before)])
+        assert "".join(text for kind, text in spans if kind != "added") == before
+        assert "".join(text for kind, text in spans if kind != "removed") == after
+
+    def test_of_a_word_that_came_twice_is_that_word(self) -> None:
+        words = Change(Key("rug", "tools", "x"), {"description": "go go go "}, {"description": "go go "})
+        assert differences([words]) == [{"description": [("same", "go go "), ("removed", "go ")]}]
 
     def test_of_what_is_very_long_is_told_whole(self) -> None:
         change = Change(Key("rug", "tools", "x"), {"description": "a " * 9000}, {"description": "b " * 9000})
