@@ -102,6 +102,20 @@ class TestUsage:
         assert by_environ == by_file == [each for each in before if each != "write; note"]
         assert "write; note" in before
 
+    async def test_ends_a_tool_of_whatever_letters_by_its_name_as_it_is(self, tmp_path: Path) -> None:
+        path, file, name = tmp_path / "usage.db", tmp_path / "settings.toml", "zähle_😀"
+        logged(path, "notes", "read_note", name)
+        server = notes(MCP_USAGE="words", MCP_USAGE_FILE=str(path))
+        server.tool(name=name)(lambda: "done")
+        async with opened(server) as web:
+            in_file, in_environ = (html.unescape(text) for text in ENDS.findall((await web.get("/page/usage")).text))
+        assert (in_file, in_environ) == (f'disabled_tools = ["{name}"]', f"MCP_DISABLED_TOOLS={shlex.quote(name)}")
+        file.write_text(in_file)
+        server = notes(MCP_CONFIG_FILE=str(file))
+        server.tool(name=name)(lambda: "done")
+        async with web_of(server) as web:
+            assert await listed(web, "/mcp") == ["read_note"]
+
     async def test_that_is_off_says_what_turns_it_on(self) -> None:
         async with opened(notes(MCP_USAGE="off")) as web:
             assert "MCP_USAGE=counts" in (await web.get("/page/usage")).text

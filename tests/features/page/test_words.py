@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import httpx2
@@ -49,6 +50,7 @@ def server(folder: Path) -> AgentServer:
 async def ready(mcp: AgentServer, web: httpx2.AsyncClient) -> None:
     """Wait until graph and index are there: a query waits for both."""
     await web.get("/tools?q=warm+up")
+    await until(lambda: query_of(mcp).resolver.ranker is not None, "the ranker")
     ranker = query_of(mcp).resolver.ranker
     assert ranker is not None
     await ranker.wait_until_settled()
@@ -140,6 +142,23 @@ class TestPanel:
             told.append(without_key(page))
         assert "git_log" in told[0]
         assert told[0] == told[1]
+
+
+class TestStatements:
+    async def test_tell_a_reader_what_was_asked_for_their_words_and_an_operator_what_else_was(
+        self, tmp_path: Path
+    ) -> None:
+        team = Team(tmp_path, READERS)
+        environ = {"MCP_GRAPH": "auto", "MCP_GRAPH_FOLDER": str(tmp_path), "MCP_RANKER": "lexical"}
+        mcp = team.server({**environ, "MCP_GRAPH_DEADLINE_MS": "60000"})
+        ann, bob = team.token("ann"), team.token("bob")
+        async with logged_in(mcp, bob["authorization"].split()[1]) as web:
+            await ready(mcp, web)
+            pages = [(await web.get("/page/words?q=git+push+log", headers=who)).text for who in ({}, ann)]
+        n_statements = [len(re.findall(r"<pre[^>]*>[^<]*MATCH ", page)) for page in pages]
+        assert n_statements[0] == 1
+        assert n_statements[1] > 1
+        assert ["git_push" in page for page in pages] == [False, True]
 
 
 class TestEdges:
