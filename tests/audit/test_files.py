@@ -53,6 +53,15 @@ class TestRoom:
         assert [file.read_bytes()[:1] for file in all_files(path)] == [b"a", b"b", b"c", b"d", b"e"]
 
 
+class TestNames:
+    def test_are_of_the_next_moment_where_the_clock_was_put_back(self, path: Path) -> None:
+        path.parent.mkdir()
+        path.with_name("audit-20990101T000000.000007Z.jsonl").touch()
+        append(path, *(letter * 59 + b"\n" for letter in (b"a", b"b", b"c")), max_bytes=100)
+        stamps = [file.name.removeprefix("audit-20990101T000000.").removesuffix("Z.jsonl") for file in full_files(path)]
+        assert stamps == ["000007", "000008", "000009"]
+
+
 class TestAge:
     @pytest.mark.parametrize(("age_s", "n_full"), [(120.0, 1), (30.0, 0)])
     def test_is_that_of_the_first_line_after_a_start(self, age_s: float, n_full: int, path: Path) -> None:

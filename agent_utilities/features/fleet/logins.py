@@ -136,7 +136,6 @@ class SharedLogins(LoginStore, Topic):
         version = await self.ask(self.redis.get(self.key))
         if version == self._version and not self._unsaved:
             return
-        self._version = _UNKNOWN
         for account in list(self._accounts.values()):
             await account.load()
             if self._state.cause:

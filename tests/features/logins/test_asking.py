@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import mcp_types
 import pytest
 from mcp_types import ElicitRequestURLParams, ElicitResult
 
 from agent_utilities.features.logins import asking
+from agent_utilities.features.logins.asking import OwnLogin
+from agent_utilities.upstream.config import UpstreamConfig
 from tests.features.logins.gateways import LOGGED_IN, link_in, log_in, logged_in, office, told
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
@@ -60,6 +63,30 @@ async def test_whose_host_cannot_open_links_is_told_the_link_alone(tmp_path: Pat
         assert "it wants your own login: open http" in text
         assert text.endswith(" in your browser, and then call again")
         assert link_in((await told(client))[1]) == link_in(text)  # the same one, until it was used
+
+
+@pytest.mark.parametrize(
+    ("cause", "detail", "why"),
+    [
+        ("refused", "connection refused", "upstream 'mail' refused: connection refused"),
+        ("", "", "upstream 'mail' did not answer: it has listed nothing yet"),
+    ],
+)
+async def test_who_is_logged_in_is_told_why_nothing_is_listed(cause: str, detail: str, why: str) -> None:
+    has_login = asyncio.Event()
+    has_login.set()
+    given: dict[str, Any] = {"transport": "http", "url": "http://127.0.0.1:9/mcp", "list_timeout_s": 0.01}
+    upstream = SimpleNamespace(
+        config=UpstreamConfig(name="mail", source="mcp.json", **given),
+        was_tried=asyncio.Event(),
+        snapshot=None,
+        state=SimpleNamespace(cause=cause, detail=detail),
+    )
+    login = OwnLogin(cast(Any, upstream), cast(Any, SimpleNamespace(has_login=has_login)), cast(Any, None))
+    result = await login.answer({})
+    (content,) = result.content
+    assert isinstance(content, mcp_types.TextContent)
+    assert content.text == why
 
 
 @pytest.mark.parametrize("era", ERAS)

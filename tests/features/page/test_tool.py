@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import httpx2
 import pytest
+from fastmcp.tools.base import Tool
 from pydantic import Field
 
 from agent_utilities import AgentServer
@@ -88,6 +89,14 @@ class TestDefinition:
         made.tool(name="plain")(lambda: "done")
         async with opened(made) as web:
             assert "It takes no arguments." in (await web.get("/page/tool?named=plain")).text
+
+    @every("schema", [{}, {"properties": []}, {"properties": None}, {"properties": {"a": True}}])
+    async def test_of_a_schema_that_says_nothing_of_arguments_has_no_field(self, schema: dict[str, Any]) -> None:
+        made = notes()
+        made.add_tool(Tool(name="odd", parameters={"type": "object", **schema}))
+        async with opened(made) as web:
+            answer = await web.get("/page/tool?named=odd")
+        assert (answer.status_code, "It takes no arguments." in answer.text) == (200, True)
 
     async def test_leads_back_to_the_selection_it_was_looked_at_by(self) -> None:
         async with opened(server()) as web:
