@@ -94,7 +94,7 @@ def _written(events: list[Event]) -> bytes:
         if not isinstance(event, Listed) and event.request:
             event = replace(event, request=without_secrets(event.request))
         told.append({"kind": type(event).__name__, **asdict(event)})
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return json.dumps(told, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _events(content: bytes) -> list[Event]:

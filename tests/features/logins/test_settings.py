@@ -12,6 +12,7 @@ from fastmcp.client.transports import StdioTransport
 
 from agent_utilities import AgentServer
 from agent_utilities.errors import SettingsError
+from agent_utilities.features.logins.feature import Logins
 from tests.features.logins.gateways import KEY, gateway_at
 
 COMMAND = str(Path(sys.executable).parent / "agent-utilities")
@@ -38,6 +39,9 @@ def test_what_is_missing_ends_the_launch(tmp_path: Path, environ: dict[str, str]
     gateway.features.complete(gateway)
     with pytest.raises(SettingsError, match=told):
         check(gateway)
+    logins = gateway.feature(Logins)
+    assert logins is not None
+    assert list(logins.routes()) == []  # no page of theirs could be served
     gateway.transport = "stdio"
     check(gateway)
 

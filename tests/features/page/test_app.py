@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import mcp_types
 import pytest
 from fastmcp import Client
 from fastmcp.apps import UI_EXTENSION_ID
@@ -35,6 +36,9 @@ async def test_is_listed_and_called_by_clients_that_show_apps_alone(era: str) ->
     told = result.structured_content
     assert told is not None
     assert told["total"] == sum(row["tokens"] for row in told["rows"])
+    (text,) = result.content
+    assert isinstance(text, mcp_types.TextContent)
+    assert text.text == f"{told['line']}; {told['total']:,} tokens on every turn, counted by {told['tokenizer']}"
     assert refused.is_error
     assert page[0].mime_type == "text/html;profile=mcp-app"
 

@@ -238,12 +238,15 @@ class TestDifference:
         assert changed == [("removed", "word150 "), ("added", "W ")]
 
     def test_of_a_field_that_came_or_went_is_all_of_it(self) -> None:
-        before, after = {"name": "x", "title": "old"}, {"name": "x", "description": "new", "annotations": {"a": 1}}
+        before, after = (
+            {"name": "x", "title": "old"},
+            {"name": "x", "description": "new", "annotations": {"b": "ü", "a": 1}},
+        )
         (told,) = differences([Change(Key("rug", "tools", "x"), before, after)])
         assert told == {
             "title": [("removed", "old")],
             "description": [("added", "new")],
-            "annotations": [("added", '{\n "a": 1\n}')],
+            "annotations": [("added", '{\n "a": 1,\n "b": "ü"\n}')],
         }
 
     def test_of_a_tool_that_came_or_went_is_all_of_it(self) -> None:
