@@ -20,7 +20,6 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-import mcp_types
 from rich.console import Console
 from rich.table import Table
 
@@ -52,15 +51,15 @@ class Times:
     n_found: list[int] = field(default_factory=list)
 
 
-def listed(i: int) -> mcp_types.Tool:
+def listed(i: int) -> dict[str, Any]:
     """Return the i-th tool as an upstream lists it: what `add_tools` gives one server."""
     tags = ["read" if i % 2 == 0 else "write", f"trade_{nouns(i)[0]}"]
-    return mcp_types.Tool(
-        name=tool_name(i),
-        description=described(i),
-        input_schema={"type": "object", "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}}},
-        _meta={"fastmcp": {"tags": tags}},
-    )
+    return {
+        "name": tool_name(i),
+        "description": described(i),
+        "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}}},
+        "_meta": {"fastmcp": {"tags": tags}},
+    }
 
 
 def gateway_of(n_tools: int, folder: Path, environ: Mapping[str, str]) -> AgentServer:

@@ -135,7 +135,7 @@ def _seen(store: SnapshotStore, server: str, tools: tuple[mcp_types.Tool, ...]) 
             taken_at_s=time.time(),
             protocol_version="2025-11-25",
             server_info={"name": config.name},
-            tools=tools,
+            tools=tuple(tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools),
         )
     )
     return config

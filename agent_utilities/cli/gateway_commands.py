@@ -231,7 +231,7 @@ async def _reach(upstream: Upstream) -> Checked:
     await upstream.renewed()
     took_s = time.perf_counter() - began
     state, seen = upstream.state, upstream.snapshot
-    tools = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in (seen.tools if seen else ())]
+    tools = seen.tools if seen is not None else ()
     wrong = remedy = ""
     if state.cause:
         wrong, remedy = f"{state.cause}: {state.detail}", _REMEDIES.get(state.cause, "").replace("NAME", config.name)

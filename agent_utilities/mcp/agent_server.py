@@ -140,7 +140,6 @@ class AgentServer(FastMCP[Any]):
         sdk_server.keep_log_levels(sdk)
         wire = WireMiddleware(self)
         sdk.middleware += [self.stopping, wire]
-        sdk.add_request_handler("tools/list", mcp_types.PaginatedRequestParams, wire.tools.new_ones)
         sdk.get_tool_input_schema = partial(header_schema, self)
         sdk.add_request_handler("subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen)
         for each in self.features:

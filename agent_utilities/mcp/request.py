@@ -37,6 +37,10 @@ logger = logging.getLogger("agent_utilities.wire")
 
 TIMES = "upstreams"
 """The key of a request's values that has how long it waited for a server behind, and was there: two numbers, in s."""
+RELAYED = "relayed"
+"""The key of a request's values that has the result of a server behind, to be handed on as it came."""
+HANDED_ON: Mapping[str, Any] = {"agent-utilities/handed-on": True}
+"""The `_meta` of what stands for that result, while FastMCP and the SDK have it."""
 _ABOUT_TOOLS = frozenset(("", "tools/list", "tools/call", "initialize", "server/discover"))
 
 
@@ -68,7 +72,7 @@ class Request:
         caller: who sent it; None where its transport tells of nobody, such as stdio.
         values: by a feature's name, what it decided of the request: nobody else's to read.
         is_dry: whether it is only to be told what would be; nothing is to be kept, started or counted for it.
-        page: the tools that it lists, each with what it is on the wire where that is known.
+        page: what it lists, each as it goes out; None for what its client can't be given.
         entered: the servers that it, and the requests that it is made in, have entered: its own comes last.
     """
 
@@ -81,7 +85,7 @@ class Request:
     caller: Caller | None = None
     values: dict[str, Any] = field(default_factory=dict)
     is_dry: bool = False
-    page: list[tuple[mcp_types.Tool, dict[str, Any] | None]] = field(default_factory=list)
+    page: list[dict[str, Any]] = field(default_factory=list)
     entered: tuple[Entered, ...] = ()
 
     @property
@@ -366,3 +370,15 @@ async def request_of_task(host: AgentServer) -> Request | None:
             return Request(NOTHING, verdict, caller=caller, entered=(Entered(host, verdict, bounds),))
         await anyio.sleep(_TRY_S)
     raise MCPError(mcp_types.INTERNAL_ERROR, "the bounds of this background task are not known: nothing is permitted")
+
+
+def hand_on(result: dict[str, Any]) -> dict[str, Any] | None:
+    """Have the request in force answered with a result as it came; return the `_meta` of what stands for it meanwhile.
+
+    None where no request of a server of ours is: then it must be given as the protocol's.
+    """
+    request = request_in_force()
+    if request is None or RELAYED not in request.values:
+        return None
+    request.values[RELAYED] = result
+    return dict(HANDED_ON)

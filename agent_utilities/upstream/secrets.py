@@ -66,7 +66,9 @@ def without_secrets(snapshot: Snapshot, secrets: Sequence[str]) -> Snapshot:
     told: dict[str, Any] = {**content, "problems": list(snapshot.problems)}
     for kind in ("tools", "prompts", "resources", "templates"):
         components = content.get(kind, [])
-        told[kind] = [each for each in components if not any(pattern.search(each.get(key, "")) for key in _IDENTITY)]
+        told[kind] = [
+            each for each in components if not any(pattern.search(str(each.get(key, ""))) for key in _IDENTITY)
+        ]
         if n_left_out := len(components) - len(told[kind]):
             problem = f"{n_left_out} of {kind} left out: a secret of the config stands in its name or address"
             told["problems"].append(problem)

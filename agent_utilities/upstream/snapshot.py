@@ -7,8 +7,10 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
-import mcp_types
 from pydantic import BaseModel, ConfigDict
+
+Item = dict[str, Any]
+"""A component as its upstream lists it."""
 
 
 class Snapshot(BaseModel):
@@ -30,13 +32,13 @@ class Snapshot(BaseModel):
     """What it says of itself to models."""
     capabilities: Mapping[str, Any] = {}
     """What it can do, as it tells it."""
-    tools: tuple[mcp_types.Tool, ...] = ()
-    """Its tools."""
-    prompts: tuple[mcp_types.Prompt, ...] = ()
-    """Its prompts."""
-    resources: tuple[mcp_types.Resource, ...] = ()
+    tools: tuple[Item, ...] = ()
+    """Its tools, as they came."""
+    prompts: tuple[Item, ...] = ()
+    """Its prompts, likewise."""
+    resources: tuple[Item, ...] = ()
     """Its resources."""
-    templates: tuple[mcp_types.ResourceTemplate, ...] = ()
+    templates: tuple[Item, ...] = ()
     """Its resource templates."""
     problems: tuple[str, ...] = ()
     """One line for each component that could not be taken, such as a tool whose schema is none."""

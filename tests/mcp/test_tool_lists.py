@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import mcp_types
 import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.tools.base import Tool
 from httpx2 import ASGITransport, AsyncClient
 
 from agent_utilities import AgentServer, create_mcp_server
+from agent_utilities.mcp.wire import lists
 from tests.every import every
 from tests.mcp.servers import over_http
 
@@ -68,21 +68,21 @@ async def test_what_an_author_changes_in_place_is_in_the_next_list(mode: str) ->
 
 
 async def test_a_definition_that_is_the_same_is_not_made_ready_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
-    real = mcp_types.ListToolsResult.model_dump
+    made: list[str] = []
+    real = lists.fitted
 
-    def counting(result: mcp_types.ListToolsResult, **options: Any) -> Any:
-        made.append(len(result.tools))
-        return real(result, **options)
+    def counting(kind: Any, item: Any, **options: Any) -> Any:
+        made.append(item["name"])
+        return real(kind, item, **options)
 
-    monkeypatch.setattr(mcp_types.ListToolsResult, "model_dump", counting)
+    monkeypatch.setattr(lists, "fitted", counting)
     server = ours()
     await bodies(server, 2)
     server.tool(lambda: "", name="new")
     await bodies(server, 1)
     server.tool(lambda: "", name="long", description="x" * 20_000)  # more than is kept of one
     await bodies(server, 2)
-    assert made == [2, 0, 1, 1, 1]
+    assert made == ["plain", "old", "new", "long", "long"]
 
 
 async def test_tools_that_come_among_those_that_are_known_have_their_places() -> None:

@@ -16,7 +16,8 @@ from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.features.upstreams.provider import UpstreamProvider
 from agent_utilities.upstream.config import ToolOverride, UpstreamConfig
 from agent_utilities.upstream.names import original_uri
-from agent_utilities.upstream.snapshot import Snapshot
+from agent_utilities.upstream.snapshot import Item, Snapshot
+from tests.upstream.snapshots import on_wire
 
 pytestmark = pytest.mark.anyio
 
@@ -34,22 +35,22 @@ class Listed:
         raise AssertionError("nothing is called")
 
 
-def upstream(name: str, *tools: str | mcp_types.Tool, config: dict[str, Any] | None = None, **listed: Any) -> Listed:
+def upstream(name: str, *tools: str | Item, config: dict[str, Any] | None = None, **listed: Any) -> Listed:
     made = tuple(tool(each) if isinstance(each, str) else each for each in tools)
     shot = Snapshot(upstream=name, config_digest="", taken_at_s=0, protocol_version="2025-11-25", tools=made, **listed)
     return Listed(UpstreamConfig(name=name, source="test", transport="stdio", command="x", **(config or {})), shot)
 
 
-def tool(name: str, **more: Any) -> mcp_types.Tool:
-    return mcp_types.Tool(name=name, input_schema=SCHEMA, **more)
+def tool(name: str, **more: Any) -> Item:
+    return on_wire(mcp_types.Tool(name=name, input_schema=SCHEMA, **more))
 
 
-def resource(uri: str, name: str = "r", **more: Any) -> mcp_types.Resource:
-    return mcp_types.Resource(uri=uri, name=name, **more)
+def resource(uri: str, name: str = "r", **more: Any) -> Item:
+    return on_wire(mcp_types.Resource(uri=uri, name=name, **more))
 
 
-def template(uri: str, **more: Any) -> mcp_types.ResourceTemplate:
-    return mcp_types.ResourceTemplate(uri_template=uri, name="t", **more)
+def template(uri: str, **more: Any) -> Item:
+    return on_wire(mcp_types.ResourceTemplate(uri_template=uri, name="t", **more))
 
 
 def server(*upstreams: Listed, **environ: str) -> AgentServer:
@@ -84,7 +85,7 @@ class TestATool:
         (shown,) = (await tools_of(server(upstream("up", given, config={"tags": ("configured",)})))).values()
         assert shown.name == "up_t"
         assert shown.meta == {"org/x": {"a": None}, "fastmcp": {"tags": ["configured", "own", "up"], "more": 1}}
-        assert shown.model_copy(update={"name": "t", "meta": given.meta}) == given
+        assert {**on_wire(shown), "name": "t", "_meta": given["_meta"]} == given
 
     async def test_bears_what_the_operator_says_of_it(self) -> None:
         override = ToolOverride(description="Ours.", title="Our title", tags=("safe",))
@@ -175,11 +176,11 @@ class TestResources:
 
 class TestChanges:
     def test_are_told_with_the_lists_that_changed(self) -> None:
-        up = upstream("up", "t", prompts=(mcp_types.Prompt(name="p"),))
+        up = upstream("up", "t", prompts=({"name": "p"},))
         provider = UpstreamProvider([up])
         told: list[frozenset[str]] = []
         provider.on_change(lambda lists: told.append(frozenset(lists)))
-        up.snapshot = upstream("up", "t", "u", prompts=(mcp_types.Prompt(name="p"),)).snapshot
+        up.snapshot = upstream("up", "t", "u", prompts=({"name": "p"},)).snapshot
         provider.renew()
         up.snapshot = upstream("up", "t", "u", resources=(resource("x://1"),)).snapshot
         provider.renew()

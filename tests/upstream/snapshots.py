@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import mcp_types
+from pydantic import BaseModel
 
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.snapshot import Snapshot
+from agent_utilities.upstream.snapshot import Item, Snapshot
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 
 
@@ -19,13 +20,18 @@ def config(name: str = "git", **fields: Any) -> UpstreamConfig:
     return UpstreamConfig(name=name, source=f"mcp.json: mcpServers.{name}", **given)
 
 
-def tool(name: str = "git_status", description: str = "Show the status.", **fields: Any) -> mcp_types.Tool:
+def on_wire(component: BaseModel) -> Item:
+    """Return a component as a server lists it."""
+    return component.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def tool(name: str = "git_status", description: str = "Show the status.", **fields: Any) -> Item:
     """Return a tool with one parameter."""
     given: dict[str, Any] = {"input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}, **fields}
-    return mcp_types.Tool(name=name, description=description, **given)
+    return on_wire(mcp_types.Tool(name=name, description=description, **given))
 
 
-def snapshot(of: UpstreamConfig, *tools: mcp_types.Tool, **fields: Any) -> Snapshot:
+def snapshot(of: UpstreamConfig, *tools: Item, **fields: Any) -> Snapshot:
     """Return what an upstream lists: the tools, and one component of each other kind."""
     given: dict[str, Any] = {
         "taken_at_s": 1.5,
@@ -33,9 +39,9 @@ def snapshot(of: UpstreamConfig, *tools: mcp_types.Tool, **fields: Any) -> Snaps
         "server_info": {"name": "git", "version": "1"},
         "instructions": "Work with git.",
         "capabilities": {"tools": {"listChanged": True}},
-        "prompts": (mcp_types.Prompt(name="p", arguments=[mcp_types.PromptArgument(name="a", required=True)]),),
-        "resources": (mcp_types.Resource(name="r", uri="file:///a"),),
-        "templates": (mcp_types.ResourceTemplate(name="t", uri_template="file:///{a}"),),
+        "prompts": ({"name": "p", "arguments": [{"name": "a", "required": True}]},),
+        "resources": ({"name": "r", "uri": "file:///a"},),
+        "templates": ({"name": "t", "uriTemplate": "file:///{a}"},),
         "problems": ("one",),
         **fields,
     }

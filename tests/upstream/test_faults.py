@@ -207,7 +207,7 @@ class TestLists:
         async with beside_a_good_one(faulty("bad", "twice")) as gateway:
             await gateway.seen("bad")
             snapshot = gateway["bad"].snapshot
-        names = [tool.name for tool in snapshot.tools]
+        names = [tool["name"] for tool in snapshot.tools]
         assert len(names) == len(set(names))
         assert re.search("listed more than once; the first is taken", snapshot.problems[0])
 
@@ -240,7 +240,7 @@ class TestLists:
             await gateway.seen("bad")
             await gateway.seen("good")
             snapshot, good = gateway["bad"].snapshot, gateway["good"].snapshot
-        assert {tool.name for tool in good.tools} <= {tool.name for tool in snapshot.tools}
+        assert {tool["name"] for tool in good.tools} <= {tool["name"] for tool in snapshot.tools}
         assert re.search(r"^tool '.*' is left out: .*", snapshot.problems[0])
 
     async def test_a_schema_nested_too_deep_costs_that_tool_alone(self):
@@ -257,7 +257,7 @@ class TestLists:
             gateway.changes.clear()
             await gateway.call("bad", "change", name="later")
             await gateway.until(lambda: "bad" in gateway.changes)
-            assert "later" in {tool.name for tool in gateway["bad"].snapshot.tools}
+            assert "later" in {tool["name"] for tool in gateway["bad"].snapshot.tools}
 
     async def test_a_storm_of_changes_is_a_few_lists(self, tmp_path):
         record = tmp_path / "record"

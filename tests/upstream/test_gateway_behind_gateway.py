@@ -52,7 +52,7 @@ async def test_three_deep_over_http_all_is_listed_called_and_asked():
     with served(script("up", "two_era_server.py")) as inner, served(over_http(inner)) as middle:
         async with running(over_http(middle)) as gateways:
             await gateways.seen("gw")
-            assert "gw_up_echo" in {tool.name for tool in gateways["gw"].snapshot.tools}
+            assert "gw_up_echo" in {tool["name"] for tool in gateways["gw"].snapshot.tools}
             assert await gateways.call("gw", "gw_up_echo", text="hello") == "hello"
             asked = Caller("one", asked_at_once=ALL)
             assert "Anna" in await gateways.call("gw", "gw_up_ask", asked, message="who?")
@@ -66,12 +66,12 @@ async def test_what_a_gateway_has_not_reached_yet_comes_when_it_has(tmp_path):
         async with running(config, store=store, policy=POLICY) as gateways:
             await gateways.seen("gw")
             assert gateways["gw"].snapshot.n_absent == 1
-            assert "up_echo" in {tool.name for tool in gateways["gw"].snapshot.tools}
+            assert "up_echo" in {tool["name"] for tool in gateways["gw"].snapshot.tools}
         async with running(config, store=store, policy=POLICY) as gateways:  # known, and asked for what it lacked
             await gateways.until(lambda: gateways["gw"].state.name == "ready")
             gate.touch()
             await gateways.until(lambda: gateways["gw"].snapshot.n_absent == 0)
-            assert "late_echo" in {tool.name for tool in gateways["gw"].snapshot.tools}
+            assert "late_echo" in {tool["name"] for tool in gateways["gw"].snapshot.tools}
             await gateways.at_rest("gw")
 
 

@@ -45,7 +45,7 @@ async def test_a_server_of_the_newer_era_that_leaves_out_what_its_results_are_is
     async with running(script("odd", "odd_server.py", "bare")) as gateway:
         assert await gateway.call("odd", "hello") == "hello"
         await gateway.seen("odd")
-        assert [tool.name for tool in gateway["odd"].snapshot.tools] == ["hello"]
+        assert [tool["name"] for tool in gateway["odd"].snapshot.tools] == ["hello"]
         assert gateway["odd"].snapshot.protocol_version == LATEST_MODERN_VERSION
 
 
@@ -64,7 +64,7 @@ async def test_a_server_of_both_eras_that_starts_slowly_is_spoken_to_as_it_was_l
     async with running(script("odd", "odd_server.py", "slow"), policy=replace(QUICK, probe_s=0.1)) as gateway:
         assert await gateway.call("odd", "hello") == "hello"
         await gateway.seen("odd")
-        assert [tool.name for tool in gateway["odd"].snapshot.tools] == ["hello"]
+        assert [tool["name"] for tool in gateway["odd"].snapshot.tools] == ["hello"]
         assert gateway["odd"].snapshot.protocol_version == "2025-06-18"
 
 

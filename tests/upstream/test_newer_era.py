@@ -37,4 +37,4 @@ async def test_a_change_is_told_and_taken_over():
             assert gateway["newer"].snapshot.protocol_version == LATEST_MODERN_VERSION
             gateway.changes.clear()
             await gateway.call("newer", "grow", name="second")
-            await gateway.until(lambda: "second" in {tool.name for tool in gateway["newer"].snapshot.tools})
+            await gateway.until(lambda: "second" in {tool["name"] for tool in gateway["newer"].snapshot.tools})

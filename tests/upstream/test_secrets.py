@@ -8,14 +8,15 @@ import mcp_types
 
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.secrets import secrets_of, without, without_secrets
-from agent_utilities.upstream.snapshot import Snapshot
+from agent_utilities.upstream.snapshot import Item, Snapshot
+from tests.upstream.snapshots import on_wire
 
 
 def config(**fields: Any) -> UpstreamConfig:
     return UpstreamConfig(name="notes", source="mcp.json", transport="stdio", **fields)
 
 
-def snapshot(*tools: mcp_types.Tool, **fields: Any) -> Snapshot:
+def snapshot(*tools: Item, **fields: Any) -> Snapshot:
     return Snapshot(
         upstream="notes", config_digest="d", taken_at_s=0, protocol_version="2025-11-25", tools=tools, **fields
     )
@@ -73,25 +74,27 @@ class TestWithoutSecrets:
             assert cleaned.instructions == "It is [hidden]."
 
     def test_a_secret_is_hidden_wherever_a_text_tells_it(self) -> None:
-        tool = mcp_types.Tool(
-            name="find",
-            description='with key "s3cr3t-value"',
-            input_schema={"type": "object", "properties": {"s3cr3t-value": {"default": ["s3cr3t-value"]}}},
+        tool = on_wire(
+            mcp_types.Tool(
+                name="find",
+                description='with key "s3cr3t-value"',
+                input_schema={"type": "object", "properties": {"s3cr3t-value": {"default": ["s3cr3t-value"]}}},
+            )
         )
         told = snapshot(
             tool, instructions="s3cr3t-value", server_info={"name": "s3cr3t-value"}, problems=("s3cr3t-value",)
         )
         cleaned = without_secrets(told, ["s3cr3t-value"])
         assert "s3cr3t-value" not in cleaned.model_dump_json()
-        assert cleaned.tools[0].description == 'with key "[hidden]"'
+        assert cleaned.tools[0]["description"] == 'with key "[hidden]"'
         assert cleaned.digest != told.digest
 
     def test_a_component_that_is_named_by_a_secret_is_left_out_and_told(self) -> None:
-        tools = [mcp_types.Tool(name=name, input_schema={"type": "object"}) for name in ("find", "get_s3cr3t-value")]
+        tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("find", "get_s3cr3t-value")]
         cleaned = without_secrets(snapshot(*tools), ["s3cr3t-value"])
-        assert [tool.name for tool in cleaned.tools] == ["find"]
+        assert [tool["name"] for tool in cleaned.tools] == ["find"]
         assert cleaned.problems == ("1 of tools left out: a secret of the config stands in its name or address",)
 
     def test_without_one_it_is_the_same_snapshot(self) -> None:
-        told = snapshot(mcp_types.Tool(name="find", input_schema={"type": "object"}))
+        told = snapshot({"name": "find", "inputSchema": {"type": "object"}})
         assert without_secrets(told, ["s3cr3t-value"]) is told

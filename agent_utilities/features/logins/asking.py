@@ -12,7 +12,7 @@ from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import ToolResult
 
 from agent_utilities.features.logins.links import Link, Links
-from agent_utilities.features.upstreams.calls import CALL_TOOL, COMPLETE, Caller, Kind, RelayedToolResult
+from agent_utilities.features.upstreams.calls import CALL_TOOL, COMPLETE, Caller, Kind, text_result
 from agent_utilities.features.upstreams.relay import ServerRelay, offers
 from agent_utilities.runtime.waiting import is_set
 from agent_utilities.upstream.errors import UpstreamError
@@ -58,8 +58,7 @@ class OwnLogin:
             text, is_error = await self._what_there_is(), False
         except UpstreamError as error:
             text, is_error = str(error), True
-        content = mcp_types.TextContent(type="text", text=text)
-        return RelayedToolResult.of(mcp_types.CallToolResult(content=[content], is_error=is_error))
+        return text_result(text, is_error=is_error)
 
     async def _what_there_is(self) -> str:
         """Return what they are told once what there is for them is listed.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import mcp_types
 from fastmcp.prompts.base import InputRequiredPromptResult, Message, PromptResult
@@ -18,7 +17,7 @@ from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from agent_utilities.catalog.document import ToolServer
 from agent_utilities.features.upstreams.relay import (
@@ -30,8 +29,9 @@ from agent_utilities.features.upstreams.relay import (
 )
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.answers import RelayedError
-from agent_utilities.mcp.request import TIMES, request_in_force
+from agent_utilities.mcp.request import TIMES, hand_on, request_in_force
 from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.connections.session import plain
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.names import Namespace
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.connections.session import UpstreamSession
     from agent_utilities.upstream.supervision.upstream import Upstream
 
-# -- what upstreams answer, as FastMCP passes it through its middleware and we hand it on: as it was given -------------
+# -- what upstreams answer: handed on as it came, beside what FastMCP passes through its middleware --------------------
 
 _OF_CONNECTION = {
     *(mcp_types.SERVER_INFO_META_KEY, mcp_types.PROTOCOL_VERSION_META_KEY),
@@ -48,63 +48,142 @@ _OF_CONNECTION = {
 """Keys of a result's `_meta` that tell of the connection that it came on."""
 
 
-class RelayedToolResult(ToolResult):
+class Relayed(BaseModel):
+    """A result as its upstream gave it; an author's middleware reads, and may change, what FastMCP has of it.
+
+    That is made of it when it is first read: most results go through no middleware, and may be large.
+    """
+
+    raw: dict[str, Any] = Field(exclude=True)
+    reads: ClassVar[Mapping[str, tuple[str, Callable[[Any], Any]]]]
+    """By field, the key of the result that it is made of, and what makes it."""
+
+    @classmethod
+    def of(cls, raw: dict[str, Any]) -> Self:
+        """Return a result; it is not judged."""
+        result = cast(Self, cls.model_construct(raw=raw))
+        for name in cls.reads:
+            result.__dict__.pop(name, None)
+        return result
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a field, made when it is first read."""
+            if name not in type(self).reads:
+                return super().__getattr__(name)
+            value = self.__dict__[name] = self._made(name)
+            return value
+
+    def _made(self, name: str) -> Any:
+        key, make = self.reads[name]
+        return make(self.raw.get(key))
+
+    def handed_on(self) -> dict[str, Any]:
+        """Return the result with what middleware made of it."""
+        changed = {}
+        for name, (key, _) in self.reads.items():
+            if name in self.__dict__ and (value := self.__dict__[name]) != self._made(name):
+                changed[key] = _JSON.dump_python(value, mode="json", by_alias=True, exclude_none=True)
+        return {**self.raw, **changed} if changed else self.raw
+
+
+_JSON: TypeAdapter[Any] = TypeAdapter(Any)
+_BLOCK: TypeAdapter[mcp_types.ContentBlock] = TypeAdapter(mcp_types.ContentBlock)
+
+
+def _blocks(given: Any) -> list[Any]:
+    """Return content as FastMCP has it; a block that it has no name for is a text of what it is."""
+    return [_block(each) for each in given] if isinstance(given, list) else []
+
+
+def _block(given: Any) -> Any:
+    try:
+        return _BLOCK.validate_python(given)
+    except ValidationError:
+        return mcp_types.TextContent(type="text", text=json.dumps(given))
+
+
+def _object(given: Any) -> dict[str, Any] | None:
+    return given if isinstance(given, dict) else None
+
+
+def _messages(given: Any) -> list[Message]:
+    messages = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    return [
+        Message.model_construct(role=each.get("role", "user"), content=_block(each.get("content"))) for each in messages
+    ]
+
+
+def _contents(given: Any) -> list[ResourceContent]:
+    contents = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    return [
+        ResourceContent.model_construct(
+            content=each["text"] if isinstance(each.get("text"), str) else _bytes(each.get("blob")),
+            mime_type=each.get("mimeType"),
+            meta=_object(each.get("_meta")),
+        )
+        for each in contents
+    ]
+
+
+def _bytes(blob: Any) -> bytes:
+    try:
+        return b64decode(blob)
+    except (TypeError, ValueError):
+        return b""
+
+
+class RelayedToolResult(Relayed, ToolResult):
     """A tool's result as its upstream gave it."""
 
-    raw: mcp_types.CallToolResult
-
-    @classmethod
-    def of(cls, raw: mcp_types.CallToolResult) -> RelayedToolResult:
-        """Return a result; it is not validated again, and may be large."""
-        values = {name: getattr(raw, name) for name in _TOLD}
-        return cls.model_construct(**values, raw=raw)
+    reads = {
+        "content": ("content", _blocks),
+        "structured_content": ("structuredContent", _object),
+        "meta": ("_meta", _object),
+        "is_error": ("isError", lambda given: given is True),
+    }
 
     def to_mcp_result(self) -> mcp_types.CallToolResult:
-        """Return it as it was given, but for what middleware made of it."""
-        changed = {name: value for name in _TOLD if (value := getattr(self, name)) is not getattr(self.raw, name)}
-        return self.raw.model_copy(update=changed) if changed else self.raw
+        """Return what the server in front takes for it, which hands it on as it came; for any other the result."""
+        if (meta := hand_on(self.handed_on())) is not None:
+            return mcp_types.CallToolResult(content=[], _meta=meta)
+        return mcp_types.CallToolResult.model_construct(**{name: getattr(self, name) for name in self.reads})
 
 
-_TOLD = ("content", "structured_content", "meta", "is_error")
+def text_result(text: str, *, is_error: bool) -> RelayedToolResult:
+    """Return a result of a tool that is a text of ours."""
+    return RelayedToolResult.of({"content": [{"type": "text", "text": text}], "isError": is_error})
 
 
-class RelayedPromptResult(PromptResult):
+class RelayedPromptResult(Relayed, PromptResult):
     """A prompt as its upstream gave it."""
 
-    raw: mcp_types.GetPromptResult
-
-    @classmethod
-    def of(cls, raw: mcp_types.GetPromptResult) -> RelayedPromptResult:
-        """Return a result; it is not validated again."""
-        messages = [Message.model_construct(role=each.role, content=cast(Any, each.content)) for each in raw.messages]
-        return cls.model_construct(messages=messages, description=raw.description, meta=raw.meta, raw=raw)
+    reads = {
+        "messages": ("messages", _messages),
+        "description": ("description", lambda given: given),
+        "meta": ("_meta", _object),
+    }
 
     def to_mcp_prompt_result(self) -> mcp_types.GetPromptResult:
-        """Return it as it was given."""
-        return self.raw
+        """Return it as a tool's result is returned."""
+        raw = self.handed_on()
+        if (meta := hand_on(raw)) is not None:
+            return mcp_types.GetPromptResult(messages=[], _meta=meta)
+        return mcp_types.GetPromptResult.model_validate(raw)
 
 
-class RelayedResourceResult(ResourceResult):
+class RelayedResourceResult(Relayed, ResourceResult):
     """A resource's contents as its upstream gave them."""
 
-    raw: mcp_types.ReadResourceResult
-
-    @classmethod
-    def of(cls, raw: mcp_types.ReadResourceResult) -> RelayedResourceResult:
-        """Return a result; it is not validated again, and may be large."""
-        contents = [
-            ResourceContent.model_construct(
-                content=each.text if isinstance(each, mcp_types.TextResourceContents) else b64decode(each.blob),
-                mime_type=each.mime_type,
-                meta=each.meta,
-            )
-            for each in raw.contents
-        ]
-        return cls.model_construct(contents=contents, meta=raw.meta, raw=raw)
+    reads = {"contents": ("contents", _contents), "meta": ("_meta", _object)}
 
     def to_mcp_result(self, uri: Any) -> mcp_types.ReadResourceResult:
-        """Return them as they were given; to be kept for this caller alone, since others may be bounded otherwise."""
-        return self.raw.model_copy(update={"cache_scope": "private"})
+        """Return it likewise, to be kept for this caller alone: others may be bounded otherwise."""
+        raw = {**self.raw, "cacheScope": "private"}
+        if (meta := hand_on(raw)) is not None:
+            return mcp_types.ReadResourceResult(contents=[], _meta=meta)
+        return mcp_types.ReadResourceResult.model_validate(raw)
 
 
 # -- how they are asked ------------------------------------------------------------------------------------------------
@@ -118,32 +197,25 @@ class Kind:
     """A kind of request that an upstream may have questions on.
 
     Args:
-        request: of the protocol; its params have `input_responses`, `request_state` and `_meta` besides.
-        relayed: makes of that what FastMCP passes through its middleware.
+        relayed: makes of its result what FastMCP passes through its middleware.
         asked: makes that of what its caller is asked first.
     """
 
-    request: Callable[..., Any]
-    result: type[mcp_types.Result]
-    relayed: Callable[[Any], Any]
+    method: str
+    relayed: Callable[[dict[str, Any]], Any]
     asked: Callable[[mcp_types.InputRequiredResult], Any]
 
-    @cached_property
-    def any_result(self) -> TypeAdapter[Any]:
-        """What it is answered with, or asked."""
-        either: Any = self.result | mcp_types.InputRequiredResult
-        return TypeAdapter(either)
+
+def _completion(raw: dict[str, Any]) -> mcp_types.Completion:
+    hand_on(raw)
+    return _NO_VALUES
 
 
-CALL_TOOL = Kind(mcp_types.CallToolRequest, mcp_types.CallToolResult, RelayedToolResult.of, InputRequiredToolResult)
-GET_PROMPT = Kind(
-    mcp_types.GetPromptRequest, mcp_types.GetPromptResult, RelayedPromptResult.of, InputRequiredPromptResult
-)
-READ_RESOURCE = Kind(
-    mcp_types.ReadResourceRequest, mcp_types.ReadResourceResult, RelayedResourceResult.of, InputRequiredResourceResult
-)
 _NO_VALUES = mcp_types.Completion(values=[])
-COMPLETE = Kind(mcp_types.CompleteRequest, mcp_types.CompleteResult, attrgetter("completion"), lambda _: _NO_VALUES)
+CALL_TOOL = Kind("tools/call", RelayedToolResult.of, InputRequiredToolResult)
+GET_PROMPT = Kind("prompts/get", RelayedPromptResult.of, InputRequiredPromptResult)
+READ_RESOURCE = Kind("resources/read", RelayedResourceResult.of, InputRequiredResourceResult)
+COMPLETE = Kind("completion/complete", _completion, lambda _: _NO_VALUES)
 
 
 @dataclass(frozen=True)
@@ -169,17 +241,16 @@ class Caller:
             description=self.config.description or description,
         )
 
-    async def call_tool(self, tool: mcp_types.Tool, arguments: dict[str, Any]) -> ToolResult:
+    async def call_tool(self, tool: Mapping[str, Any], arguments: dict[str, Any]) -> ToolResult:
         """Call a tool, as the upstream lists it; a failure of the upstream is told in a result.
 
         Raises:
             RelayedError: the upstream answered with an error.
         """
         try:
-            result: ToolResult = await self._request(CALL_TOOL, name=tool.name, arguments=arguments)
+            result: ToolResult = await self._request(CALL_TOOL, name=tool["name"], arguments=arguments)
         except UpstreamError as error:
-            text = mcp_types.TextContent(type="text", text=str(error))
-            return RelayedToolResult.of(mcp_types.CallToolResult(content=[text], is_error=True))
+            return text_result(str(error), is_error=True)
         except RelayedError as error:
             raise RelayedError(told_of_tasks(error.error, tool)) from None
         return result
@@ -213,7 +284,10 @@ class Caller:
         if snapshot is None or "completions" not in snapshot.capabilities:
             return _NO_VALUES
         try:
-            completion: mcp_types.Completion = await self.ask(COMPLETE, ref=reference, argument=argument, context=given)
+            more = {} if given is None else {"context": plain(given)}
+            completion: mcp_types.Completion = await self.ask(
+                COMPLETE, ref=plain(reference), argument=plain(argument), **more
+            )
         except RelayedError as error:
             raise MCPError.from_error_data(error.error) from None
         return completion
@@ -231,18 +305,19 @@ class Caller:
                 result = await self.upstream.request(self._sending(relay, kind, params), relay, relay.headers)
         except MCPError as error:
             raise RelayedError(error.error) from None
-        except ValidationError as error:
+        except ValidationError as error:  # of what it asks: its results are not judged
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             such = f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg'][:200]}"
-            told = f"its answer is none: {error.error_count()} errors, such as {such}"
+            told = f"what it asks can't be read: {error.error_count()} errors, such as {such}"
             raise UpstreamError(self.config.name, "not MCP", told) from None
         finally:
             await relay.flush()
         if isinstance(result, mcp_types.InputRequiredResult):
             return kind.asked(result)
-        if result.meta is not None and not _OF_CONNECTION.isdisjoint(result.meta):
-            meta = {key: value for key, value in result.meta.items() if key not in _OF_CONNECTION}
-            result = result.model_copy(update={"meta": meta or None})
+        meta = result.get("_meta")
+        if isinstance(meta, dict) and not _OF_CONNECTION.isdisjoint(meta):
+            kept = {key: value for key, value in meta.items() if key not in _OF_CONNECTION}
+            result = {**result, "_meta": kept} if kept else {key: result[key] for key in result if key != "_meta"}
         return kind.relayed(result)
 
     async def _for_modern_caller(
@@ -263,27 +338,37 @@ class Caller:
             begun = self.waiting.begin(relay, target, lambda call: self.upstream.request(send, call, relay.headers))
             return _with_state(await begun, _OURS)
         theirs = state.removeprefix(_THEIRS) if state is not None else None
-        send = self._sending(relay, kind, {**params, "request_state": theirs, "input_responses": responses})
+        send = self._sending(relay, kind, params, responses, theirs)
         result = await self.upstream.request(send, relay, relay.headers)
         if isinstance(result, mcp_types.InputRequiredResult):
             check_offered(result, relay.capabilities)
         return _with_state(result, _THEIRS)
 
-    def _sending(self, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]) -> Callable[[UpstreamSession], Any]:
+    def _sending(
+        self,
+        relay: ServerRelay,
+        kind: Kind,
+        params: Mapping[str, Any],
+        responses: mcp_types.InputResponses | None = None,
+        state: str | None = None,
+    ) -> Callable[[UpstreamSession], Any]:
         """Return what sends a request on a connection; a caller who isn't asked in results is asked meanwhile."""
         meta = relay.request_meta(self.config.forward_meta)
         request, made_s = request_in_force(), time.perf_counter()
 
         async def send(live: UpstreamSession) -> Any:
-            answer = kind.any_result if live.is_modern else kind.result
-
             async def again(responses: mcp_types.InputResponses | None, state: str | None) -> Any:
-                given = {**params, "input_responses": responses, "request_state": state, "_meta": meta}
-                return await live.send_request(kind.request(params=given), answer)
+                answers = {key: plain(answer) for key, answer in responses.items()} if responses else None
+                more = {"inputResponses": answers, "requestState": state, "_meta": meta}
+                given = {**params, **{key: value for key, value in more.items() if value is not None}}
+                result = await live.ask(kind.method, given)
+                if result.get("resultType") != "input_required":
+                    return result
+                return mcp_types.InputRequiredResult.model_validate(result)
 
             sent_s = time.perf_counter()
             try:
-                result = await again(params.get("input_responses"), params.get("request_state"))
+                result = await again(responses, state)
                 return result if relay.is_modern else await answer_in_rounds(result, relay, again)
             finally:
                 if request is not None:

@@ -5,45 +5,82 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import mcp_types
 from fastmcp.prompts.base import Prompt, PromptArgument, PromptResult
 from fastmcp.resources.base import Resource, ResourceResult
 from fastmcp.resources.template import ResourceTemplate
 from fastmcp.tools.base import ToolResult
+from fastmcp.utilities.json_schema import is_object_schema
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
-from pydantic import BaseModel, Field, InstanceOf
+from pydantic import BaseModel, Field, InstanceOf, PrivateAttr, TypeAdapter, create_model
 
 from agent_utilities.features.upstreams.calls import GET_PROMPT, READ_RESOURCE, Caller
 from agent_utilities.mcp.tool_origin import ForeignTool, ToolOrigin
-from agent_utilities.mcp.wire.middleware import GROUPS_KEY
+from agent_utilities.mcp.wire.lists import GROUPS_KEY
 from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import ToolOverride
+from agent_utilities.upstream.fit import KINDS, PROMPT, RESOURCE, TEMPLATE, TOOL, Fit, Kind, fitted
 from agent_utilities.upstream.names import original_uri
 
 _M = TypeVar("_M", bound=BaseModel)
+_JSON: TypeAdapter[Any] = TypeAdapter(Any)
 _OF_FASTMCP = "fastmcp"
 _MIME_TYPE = "text/plain"
 _LONGEST_URI = 8_192
 _WILDCARD = re.compile(r"\{([^{}?&+#./;*]+)\*\}")
 
 
+class RelayedDefinition(BaseModel):
+    """A definition as its upstream gave it: `item`, beside the protocol's model of it, for whoever reads that."""
+
+    _item: dict[str, Any] = PrivateAttr()
+    _fits: dict[bool, Fit] = PrivateAttr(default_factory=dict)
+
+    def give(self, item: dict[str, Any]) -> None:
+        """Have it as it is listed."""
+        self._item = item
+
+    def fit(self, kind: Kind, *, is_modern: bool) -> Fit:
+        """Return what clients of 2026-07-28, or of before, are listed of it."""
+        if (fit := self._fits.get(is_modern)) is None:
+            fit = self._fits[is_modern] = fitted(kind, self._item, is_modern=is_modern)
+        return fit
+
+
+_DEFINITIONS: dict[str, type[RelayedDefinition]] = {
+    kind.method: create_model(f"Relayed{kind.model.__name__}", __base__=cast(Any, (RelayedDefinition, kind.model)))
+    for kind in KINDS.values()
+}
+
+
+def _model(kind: Kind, item: Mapping[str, Any], model: type[_M]) -> _M:
+    """Return the protocol's model of a component, without what no client can read."""
+    fits = (fitted(kind, item, is_modern=is_modern).item for is_modern in (True, False))
+    return model.model_validate(next(fit for fit in fits if fit is not None), by_name=False)
+
+
 class OfUpstream(BaseModel):
     """What a component of an upstream has besides."""
 
+    kind: ClassVar[Kind]
+    fields: ClassVar[Mapping[str, str]] = {"title": "title", "description": "description", "icons": "icons"}
+    """What a transform or middleware may change, each with its key where it is listed."""
     caller: InstanceOf[Caller] = Field(exclude=True)
     """What calls its upstream."""
-    listed: Any = Field(exclude=True)
+    listed: dict[str, Any] = Field(exclude=True)
     """How its upstream lists it."""
     denied_by: str | None = Field(default=None, exclude=True)
     """Where the operator denies it, or None."""
     capabilities: frozenset[str] | None = Field(default=None, exclude=True)
     """The capabilities that bring it along; None for what the configuration itself has."""
+    made: dict[str, Any] = Field(default_factory=dict, exclude=True)
+    """What it was made with, by field, and the `definition` that comes to."""
 
     @classmethod
-    def of(cls, caller: Caller, name: str, listed: Any, denied_by: str | None = None) -> OfUpstream:
-        """Return the component of what an upstream lists, which was validated when it came.
+    def of(cls, caller: Caller, name: str, listed: dict[str, Any], denied_by: str | None = None) -> OfUpstream:
+        """Return the component of what an upstream lists, of which some client can read something.
 
         FastMCP acts on what stands under its own key in a component's `meta` (whether it is enabled, which app may call
         it): that is this server's to say. What the upstream says there is listed, and nothing else is done with it.
@@ -51,16 +88,17 @@ class OfUpstream(BaseModel):
         A tag is a toolset, and bounds go by it: no upstream can put its components among another one's, nor among those
         that the operator's configuration gives a tag.
         """
-        told, config = _fastmcp_meta(listed.meta), caller.config
+        model: Any = _model(cls.kind, listed, cls.kind.model)
+        told, config = _fastmcp_meta(model.meta), caller.config
         version, own_tags = told.get("version"), told.get("tags")
         tags = [tag for tag in own_tags if isinstance(tag, str)] if isinstance(own_tags, list) else []
-        kept = {key: value for key, value in (listed.meta or {}).items() if key != _OF_FASTMCP}
+        kept = {key: value for key, value in (model.meta or {}).items() if key != _OF_FASTMCP}
         if isinstance(groups := kept.get(GROUPS_KEY), list):
             kept[GROUPS_KEY] = [each for each in groups if fold(str(each)) not in caller.operators_tags]
-        tool = listed.name if isinstance(listed, mcp_types.Tool) else None
+        tool = model.name if isinstance(model, mcp_types.Tool) else None
         override = config.overrides.get(tool) if tool is not None else None
         given = {config.name, *config.tags, *(override.tags if override is not None else ())}
-        common = {key: getattr(listed, key) for key in ("title", "description", "icons")} | {
+        common = {key: getattr(model, key) for key in ("title", "description", "icons")} | {
             "caller": caller,
             "listed": listed,
             "denied_by": denied_by,
@@ -69,119 +107,157 @@ class OfUpstream(BaseModel):
             "version": version if isinstance(version, str) and "@" not in version else None,
             "capabilities": _brought_by(config.capabilities, tool),
         }
-        return cls.model_construct(**common | cls._own(caller, name, listed))
+        made = common | cls._own(caller, name, model)
+        return cls.model_construct(**made, made={key: made.get(key) for key in (*cls.fields, "meta", "tags")})
 
     @classmethod
-    def _own(cls, caller: Caller, name: str, listed: Any) -> dict[str, Any]:
+    def _own(cls, caller: Caller, name: str, model: Any) -> dict[str, Any]:
         """Return the fields that components of the kind have by themselves."""
         raise NotImplementedError
 
-    def _as_listed(self, kind: type[_M], **changed: Any) -> _M:
-        """Return it as its upstream lists it, but for its tags, and what a transform or the operator may change."""
+    def _definition(self, called: str) -> Any:
+        """Return it as its upstream lists it, but for its name or URI, its tags, and what was changed of it here."""
         component: Any = self
+        changed = {key for key in self.made if key != "definition" and getattr(self, key) is not self.made[key]}
+        before = self.made.get("definition")
+        if before is not None and not changed and before[0] == called:
+            return before[1]
+        told = {self.fields[key]: _plain(getattr(self, key)) for key in changed if key in self.fields}
         meta = {key: value for key, value in (component.meta or {}).items() if key != _OF_FASTMCP}
-        theirs = {**_fastmcp_meta(self.listed.meta), "tags": sorted(component.tags)}
-        common = {key: getattr(component, key) for key in ("title", "description", "icons")}
-        listed: _M = self.listed.model_copy(update={**common, "meta": {**meta, _OF_FASTMCP: theirs}, **changed})
-        return listed
+        theirs = {**_fastmcp_meta(self.listed.get("_meta")), "tags": sorted(component.tags)}
+        item = {**self.listed, **self._overridden(), **told, self.kind.key: called}
+        item = {key: value for key, value in item.items() if key not in told or value is not None}
+        item["_meta"] = {**meta, _OF_FASTMCP: theirs}
+        definition = _model(self.kind, item, _DEFINITIONS[self.kind.method])
+        definition.give(item)
+        if not changed:
+            self.made["definition"] = called, definition
+        return definition
+
+    def _overridden(self) -> Mapping[str, Any]:
+        """Return what the operator's configuration says in its upstream's place."""
+        return {}
+
+
+def _plain(value: Any) -> Any:
+    return _JSON.dump_python(value, mode="json", by_alias=True, exclude_none=True)
 
 
 class UpstreamTool(OfUpstream, ForeignTool):
     """A tool of an upstream."""
 
+    kind = TOOL
+    fields = {
+        **OfUpstream.fields,
+        "parameters": "inputSchema",
+        "output_schema": "outputSchema",
+        "annotations": "annotations",
+    }
+
     @classmethod
-    def _own(cls, caller: Caller, name: str, listed: mcp_types.Tool) -> dict[str, Any]:
-        override = caller.config.overrides.get(listed.name, ToolOverride())
-        told = {"title": override.title} if override.title else {}
-        told |= {} if override.description is None else {"description": override.description}
-        same = {key: getattr(listed, key) for key in ("output_schema", "annotations", "execution")}
-        return {**told, "name": name, "parameters": listed.input_schema, **same}
+    def _own(cls, caller: Caller, name: str, model: mcp_types.Tool) -> dict[str, Any]:
+        told = _told_by_operator(caller, model.name)
+        # FastMCP makes other results of those of a tool whose output is no object; ours are handed on as they come.
+        schema = model.output_schema if is_object_schema(model.output_schema or {}) else None
+        same = {"annotations": model.annotations, "execution": model.execution, "output_schema": schema}
+        return {**told, "name": name, "parameters": model.input_schema, **same}
+
+    def _overridden(self) -> Mapping[str, Any]:
+        return _told_by_operator(self.caller, self.listed["name"])
 
     def to_mcp_tool(self, **overrides: Any) -> mcp_types.Tool:
         """Return the tool as its upstream lists it, but for its name, its tags and what the operator says of it."""
-        return self._as_listed(
-            mcp_types.Tool,
-            name=overrides.get("name", self.name),
-            input_schema=self.parameters,
-            output_schema=self.output_schema,
-            annotations=self.annotations,
-        )
+        definition: mcp_types.Tool = self._definition(overrides.get("name", self.name))
+        return definition
 
     @property
     def origin(self) -> ToolOrigin:
         """Where it comes from: its upstream, as the operator's configuration and the upstream itself describe it."""
-        return ToolOrigin(self.caller.described, self.listed.name, is_upstream=True)
+        return ToolOrigin(self.caller.described, self.listed["name"], is_upstream=True)
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         """Call the upstream's tool."""
         return await self.caller.call_tool(self.listed, arguments)
 
 
+def _told_by_operator(caller: Caller, tool: str) -> dict[str, Any]:
+    """Return the title and description that the operator gives a tool, where they do."""
+    override = caller.config.overrides.get(tool, ToolOverride())
+    told = {"title": override.title} if override.title else {}
+    return told | ({} if override.description is None else {"description": override.description})
+
+
 class UpstreamPrompt(OfUpstream, Prompt):
     """A prompt of an upstream."""
 
+    kind = PROMPT
+
     @classmethod
-    def _own(cls, caller: Caller, name: str, listed: mcp_types.Prompt) -> dict[str, Any]:
+    def _own(cls, caller: Caller, name: str, model: mcp_types.Prompt) -> dict[str, Any]:
         arguments = [
             PromptArgument.model_construct(name=each.name, description=each.description, required=bool(each.required))
-            for each in listed.arguments or ()
+            for each in model.arguments or ()
         ]
         return {"name": name, "arguments": arguments}
 
     def to_mcp_prompt(self, **overrides: Any) -> mcp_types.Prompt:
         """Return the prompt as its upstream lists it, but for its name and tags."""
-        return self._as_listed(mcp_types.Prompt, name=overrides.get("name", self.name))
+        definition: mcp_types.Prompt = self._definition(overrides.get("name", self.name))
+        return definition
 
     async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
         """Get the upstream's prompt."""
-        result: PromptResult = await self.caller.ask(GET_PROMPT, name=self.listed.name, arguments=arguments)
+        result: PromptResult = await self.caller.ask(GET_PROMPT, name=self.listed["name"], **_given(arguments))
         return result
 
     @property
     def reference(self) -> mcp_types.PromptReference:
         """What the upstream completes arguments of it by."""
-        return mcp_types.PromptReference(type="ref/prompt", name=self.listed.name)
+        return mcp_types.PromptReference(type="ref/prompt", name=self.listed["name"])
 
 
 class UpstreamResource(OfUpstream, Resource):
     """A resource of an upstream, under its own URI where no other upstream has it."""
 
+    kind = RESOURCE
     uri: str  # type: ignore[assignment]  # verbatim: `AnyUrl` would write some URIs otherwise
     alias: str = Field(exclude=True)
     """The name that bounds know it by besides its URI: such that no upstream can bear another's."""
 
     @classmethod
-    def _own(cls, caller: Caller, name: str, listed: mcp_types.Resource) -> dict[str, Any]:
-        return {"uri": name, "name": listed.name or name, **_readable(caller, listed)}
+    def _own(cls, caller: Caller, name: str, model: mcp_types.Resource) -> dict[str, Any]:
+        return {"uri": name, "name": model.name or name, **_readable(caller, model)}
 
     def to_mcp_resource(self, **overrides: Any) -> mcp_types.Resource:
         """Return the resource as its upstream lists it, but for its tags, and its URI where another has it."""
-        return self._as_listed(mcp_types.Resource, uri=str(overrides.get("uri", self.uri)))
+        definition: mcp_types.Resource = self._definition(str(overrides.get("uri", self.uri)))
+        return definition
 
     async def read(self) -> ResourceResult:
         """Read the upstream's resource."""
-        result: ResourceResult = await self.caller.ask(READ_RESOURCE, uri=self.listed.uri)
+        result: ResourceResult = await self.caller.ask(READ_RESOURCE, uri=self.listed["uri"])
         return result
 
 
 class UpstreamTemplate(OfUpstream, ResourceTemplate):
     """A resource template of an upstream, under its own URI where no other upstream has it."""
 
+    kind = TEMPLATE
     alias: str = Field(exclude=True)
     """As a resource's."""
     parsed: InstanceOf[UriTemplate] | None = Field(exclude=True)
     """What tells the URIs that it makes from others; None where it makes none that can be told."""
 
     @classmethod
-    def _own(cls, caller: Caller, name: str, listed: mcp_types.ResourceTemplate) -> dict[str, Any]:
-        made: dict[str, Any] = {"uri_template": name, "name": listed.name, "parameters": {}, "parsed": _parse(name)}
+    def _own(cls, caller: Caller, name: str, model: mcp_types.ResourceTemplate) -> dict[str, Any]:
+        made: dict[str, Any] = {"uri_template": name, "name": model.name, "parameters": {}, "parsed": _parse(name)}
         # Which values are safe in a path is the upstream's to say: it alone knows what they are used for.
-        return {**made, "security": None, **_readable(caller, listed)}
+        return {**made, "security": None, **_readable(caller, model)}
 
     def to_mcp_template(self, **overrides: Any) -> mcp_types.ResourceTemplate:
         """Return the template as its upstream lists it, but for its tags, and its URI where another has it."""
-        uri_template = overrides.get("uri_template", self.uri_template)
-        return self._as_listed(mcp_types.ResourceTemplate, uri_template=uri_template)
+        definition: mcp_types.ResourceTemplate = self._definition(overrides.get("uri_template", self.uri_template))
+        return definition
 
     def matches(self, uri: str) -> dict[str, Any] | None:
         """Return the values in a URI that the template makes, or None for another; in time linear in its length."""
@@ -190,21 +266,25 @@ class UpstreamTemplate(OfUpstream, ResourceTemplate):
         return self.parsed.match(uri)
 
     async def _read(self, uri: str, params: dict[str, Any]) -> ResourceResult:
-        original = original_uri(uri, self.uri_template, self.listed.uri_template)
+        original = original_uri(uri, self.uri_template, self.listed["uriTemplate"])
         result: ResourceResult = await self.caller.ask(READ_RESOURCE, uri=original)
         return result
 
     @property
     def reference(self) -> mcp_types.ResourceTemplateReference:
         """What the upstream completes values of it by."""
-        return mcp_types.ResourceTemplateReference(type="ref/resource", uri=self.listed.uri_template)
+        return mcp_types.ResourceTemplateReference(type="ref/resource", uri=self.listed["uriTemplate"])
 
 
-def _readable(caller: Caller, listed: mcp_types.Resource | mcp_types.ResourceTemplate) -> dict[str, Any]:
+def _given(arguments: dict[str, Any] | None) -> dict[str, Any]:
+    return {} if arguments is None else {"arguments": arguments}
+
+
+def _readable(caller: Caller, model: mcp_types.Resource | mcp_types.ResourceTemplate) -> dict[str, Any]:
     return {
-        "alias": caller.namespace.namespaced(caller.config.name, listed.name),
-        "mime_type": listed.mime_type or _MIME_TYPE,
-        "annotations": listed.annotations,
+        "alias": caller.namespace.namespaced(caller.config.name, model.name),
+        "mime_type": model.mime_type or _MIME_TYPE,
+        "annotations": model.annotations,
     }
 
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any, TypeVar
 
 import mcp_types
@@ -42,13 +41,13 @@ _C = TypeVar("_C", bound=FastMCPComponent)
 _A_STEP = 50
 """Components that are made in one step: a millisecond or two."""
 
-_KINDS: Mapping[Kind, tuple[ComponentKind, str, Callable[..., Any]]] = {
-    "tools": ("tool", "name", components.UpstreamTool.of),
-    "prompts": ("prompt", "name", components.UpstreamPrompt.of),
-    "resources": ("resource", "uri", components.UpstreamResource.of),
-    "templates": ("template", "uri_template", components.UpstreamTemplate.of),
+_KINDS: Mapping[Kind, tuple[ComponentKind, type[components.OfUpstream]]] = {
+    "tools": ("tool", components.UpstreamTool),
+    "prompts": ("prompt", components.UpstreamPrompt),
+    "resources": ("resource", components.UpstreamResource),
+    "templates": ("template", components.UpstreamTemplate),
 }
-"""By list, the kind of what is in it, what the upstream calls each by, and what makes the component of it."""
+"""By list, the kind of what is in it, and what it is made into."""
 
 Denials = Callable[[UpstreamConfig, Snapshot], Steps[Mapping[Key, str]]]
 """Returns which components of an upstream the operator denies, each with the place where they do."""
@@ -56,7 +55,7 @@ Own = Mapping[str, tuple[Upstream, Callable[..., Caller]]]
 """By name, the upstreams that somebody has to themselves, each with what makes its `Caller`."""
 _Reached = tuple[Caller, Snapshot, Mapping[Key, str]]
 """An upstream that was reached: what calls it, what it lists, and what of that is denied."""
-_Given = tuple[Caller, str, Any, str | None]
+_Given = tuple[Caller, str, dict[str, Any], str | None]
 """What a component is made of: what calls it, its name here, how it is listed, and where it is denied."""
 
 
@@ -101,9 +100,9 @@ def union_of(
             reached[config.name] = caller, snapshot, (yield from denials(config, snapshot))
     made: dict[Key, tuple[_Given, Any]] = {}
     union, notices = Union(), list(namespace.notices())
-    for kind, (_, attribute, made_of) in _KINDS.items():
-        called = attrgetter(attribute)
-        listed = {name: [str(called(x)) for x in getattr(shot, kind)] for name, (_, shot, _) in reached.items()}
+    for kind, (_, made_of) in _KINDS.items():
+        called = made_of.kind.key
+        listed = {name: [x[called] for x in getattr(shot, kind)] for name, (_, shot, _) in reached.items()}
         here, told = (names_here if kind in ("tools", "prompts") else uris_here)(namespace, listed)
         notices += told
         yield
@@ -111,13 +110,13 @@ def union_of(
             for n, each in enumerate(getattr(snapshot, kind)):
                 if n % _A_STEP == 0:
                     yield
-                original = str(called(each))
+                original = each[called]
                 name, key = here.get((upstream_name, original)), Key(upstream_name, kind, original)
                 if name is None or key in made:
                     continue
                 given = (caller, name, each, denied.get(key))
                 known = before.made.get(key)
-                made[key] = known if known is not None and known[0] == given else (given, made_of(*given))
+                made[key] = known if known is not None and known[0] == given else (given, made_of.of(*given))
                 union.by_kind[kind][name] = made[key][1]
     return Union(union.by_kind, tuple(notices), namespace.prefixes, reached, made)
 
@@ -227,7 +226,7 @@ class UpstreamProvider(KeptProvider):
     def upstreams_of(self, bounds: Bounds) -> dict[str, int]:
         """Return the names of the upstreams of which bounds permit anything, each with how many of its tools."""
         found: dict[str, int] = {}
-        for list_name, (kind, _, _) in _KINDS.items():
+        for list_name, (kind, _) in _KINDS.items():
             for component in self._listed(list_name):
                 name = component.caller.config.name
                 if (kind == "tool" or name not in found) and bounds.refusal(entry_of(kind, component)) is None:

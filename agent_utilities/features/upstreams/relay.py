@@ -61,7 +61,7 @@ def can_be_asked(capabilities: mcp_types.ClientCapabilities | None) -> bool:
     return capabilities is not None and any((capabilities.sampling, capabilities.elicitation, capabilities.roots))
 
 
-def told_of_tasks(error: mcp_types.ErrorData, tool: mcp_types.Tool) -> mcp_types.ErrorData:
+def told_of_tasks(error: mcp_types.ErrorData, tool: Mapping[str, Any]) -> mcp_types.ErrorData:
     """Return an upstream's error, with a word on why where it is that its tool must run as a background task.
 
     Upstreams tell that the client asks for none, and mean the gateway, which carries none, whatever its caller can do.
@@ -70,7 +70,7 @@ def told_of_tasks(error: mcp_types.ErrorData, tool: mcp_types.Tool) -> mcp_types
         case mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, {"requiredCapabilities": {"extensions": {**extensions}}}:
             is_of_tasks = TASKS_EXTENSION_ID in extensions
         case mcp_types.METHOD_NOT_FOUND, _:  # so 2025-11-25 has it
-            is_of_tasks = tool.execution is not None and tool.execution.task_support == "required"
+            is_of_tasks = "required" in str(tool.get("execution"))
         case _:
             is_of_tasks = False
     if not is_of_tasks:

@@ -26,6 +26,10 @@ N_OF_CALLER = 32
 _SAMPLES = (mcp_types.CreateMessageResult, mcp_types.CreateMessageResultWithTools)
 
 
+class Questions(dict[str, Question]):
+    """What a caller must be asked before there is a result, by key."""
+
+
 class AskingCall:
     """One call of an upstream that may ask in the middle of it. It is the relay of the call.
 
@@ -87,7 +91,7 @@ class AskingCall:
                 if self.task.done():
                     return self.task.result()
                 if questions := {key: question for key, (question, answer) in self._open.items() if not answer.done()}:
-                    return questions
+                    return Questions(questions)
         finally:
             self._present = None
 
@@ -180,7 +184,7 @@ class WaitingCalls:
         try:
             while True:
                 outcome = await call.outcome(relay)
-                if not isinstance(outcome, dict):
+                if not isinstance(outcome, Questions):
                     return outcome
                 if self._has_room(relay.caller):
                     state = secrets.token_urlsafe(24)

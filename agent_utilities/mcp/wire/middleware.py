@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import mcp_types
-from cachetools import LRUCache
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -20,7 +17,6 @@ from agent_utilities.activation.deferral import Active
 from agent_utilities.catalog.entry_tools import CALL_TOOL
 from agent_utilities.catalog.entry_tools import EVERY_NAME as ENTRY_NAMES
 from agent_utilities.catalog.model import KINDS, ComponentKind
-from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.compat.sdk_server import connection_of
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp import request as requests
@@ -30,12 +26,14 @@ from agent_utilities.mcp.feature import BoundError, Refusal
 from agent_utilities.mcp.request import Call, Request, request_in_force
 from agent_utilities.mcp.sessions import Client, shorten
 from agent_utilities.mcp.surface.surface import Verdict
+from agent_utilities.mcp.wire.lists import UNFIT, Lists
 from agent_utilities.mcp.wire.parameter_headers import refuse_headers
 from agent_utilities.runtime.waiting import finish_in_turns
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NameSet, Selection, Setting, fold
 from agent_utilities.selection.parse import read_meta
+from agent_utilities.upstream import fit
 from agent_utilities.visibility.bounds import matching
 from agent_utilities.visibility.decision import Decision, revision
 from agent_utilities.visibility.unfit import unknown_in
@@ -71,8 +69,7 @@ class WireMiddleware:
 
     def __init__(self, host: AgentServer) -> None:
         self._host, self._features = host, host.features
-        self.tools = ToolLists(host)
-        """Serves lists of tools."""
+        self._lists = Lists(host)
 
     async def __call__(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None:
@@ -148,7 +145,7 @@ class WireMiddleware:
         if (kind := _LISTS.get(ctx.method)) is not None:
             return await self._list(ctx, call_next, request, kind)
         cut = shorten(ctx.params) if ctx.method == "initialize" else []
-        result = await call_next(ctx)
+        result = await self._handed_on(ctx, call_next, request)
         if not isinstance(result, dict):
             return result
         if cut:
@@ -160,6 +157,25 @@ class WireMiddleware:
             return result
         return await self._features.after(request, result)
 
+    async def _handed_on(self, ctx: _Context, call_next: CallNext, request: Request) -> HandlerResult:
+        """Serve a request; where a server behind has answered, return that as it came, in the era of the client.
+
+        An author's middleware has had its turn by then, and what it changed is changed.
+        """
+        request.values[requests.RELAYED] = None
+        result = await call_next(ctx)
+        relayed: dict[str, Any] | None = request.values.pop(requests.RELAYED, None)
+        if relayed is None or not isinstance(result, dict):
+            return result
+        if ctx.method == "completion/complete":
+            return fit.result_for({**result, **relayed}, ctx.protocol_version)
+        meta = result.get("_meta") or {}
+        if not requests.HANDED_ON.keys() <= meta.keys():
+            return result
+        ours = {key: value for key, value in meta.items() if key not in requests.HANDED_ON}
+        given = fit.result_for(relayed, ctx.protocol_version)
+        return {**given, "_meta": {**(given.get("_meta") or {}), **ours}} if ours else given
+
     async def _list(self, ctx: _Context, call_next: CallNext, request: Request, kind: ComponentKind) -> HandlerResult:
         result = await call_next(ctx)
         self._note(ctx, request.verdict, kind)
@@ -168,8 +184,9 @@ class WireMiddleware:
         decision = request.verdict.decisions.get((self._host.surface, kind))
         summary = await summarise(self._host, request, kind, decision)
         result["_meta"] = {**(result.get("_meta") or {}), META_KEY: summary}
-        if kind == "tool":
-            self.tools.complete(ctx, result, request)
+        self._lists.complete(fit.KINDS[ctx.method], result, request)
+        if unfit := request.values.get(UNFIT):
+            summary["unfit"] = unfit
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             set_cache(self._host, result, request, kind, is_whole="absent" not in summary)
         if kind == "tool" and decision is not None:
@@ -204,7 +221,7 @@ class WireMiddleware:
             if self._host.record is not None:
                 await self._host.record.began(request, call, decision, tied_to)
             with requests.serving(replace(request, params=call.params)):  # by another tool it may name another
-                result = await call_next(ctx)
+                result = await self._handed_on(ctx, call_next, request)
             ok = _is_ok(result)
             if isinstance(result, dict):
                 await requests.keep_for_task(self._host, request, result)
@@ -305,71 +322,3 @@ async def _known(host: AgentServer, kind: ComponentKind) -> tuple[frozenset[str]
             await host.components(kind)
         known = host.surface.known(kind)
     return known or (frozenset(), frozenset())
-
-
-# -- lists of tools, for the price of what is new in them --------------------------------------------------------------
-
-_N_KEPT = 512
-"""The most tools that are kept as they are on the wire; longer lists than that are made anew."""
-_LONGEST_KEPT = 16 << 10
-"""Characters of JSON of the longest tool that is kept: all together are 8 MiB of it at most."""
-
-GROUPS_KEY = "io.modelcontextprotocol/groups"
-"""The key of a tool's `_meta` that holds the names of its groups, a list.
-
-Source: SEP-2084 (closed, not part of the protocol); its TypeScript and Python implementations read this key.
-"""
-
-
-class ToolLists:
-    """Lists tools, each as it was on the wire before for as long as its definition is the same.
-
-    The SDK dumps and checks every definition that it is given, and does so for each list. It is given those alone that
-    are new, and the others are put among them.
-    """
-
-    def __init__(self, server: AgentServer) -> None:
-        self._server = server
-        entry = low_level_server(server).get_request_handler("tools/list")
-        assert entry is not None  # FastMCP's own
-        self._list = entry.handler
-        self._kept: LRUCache[tuple[str, str], tuple[mcp_types.Tool, dict[str, Any]]] = LRUCache(_N_KEPT)
-
-    async def new_ones(
-        self, ctx: ServerRequestContext[Any, Any], params: mcp_types.PaginatedRequestParams | None
-    ) -> mcp_types.ListToolsResult:
-        """Return the tools of a page that are not kept: the SDK's handler, in place of FastMCP's."""
-        result = cast(mcp_types.ListToolsResult, await self._list(ctx, params))
-        request = request_in_force()
-        # Where a client in this process is handed the result itself, what is in it can't be shared.
-        if request is None or ctx.request is None or len(result.tools) > _N_KEPT:
-            return result
-        for definition in result.tools:
-            before, on_wire = self._kept.get((definition.name, ctx.protocol_version), (None, None))
-            request.page.append((definition, on_wire if before == definition else None))
-        return result.model_copy(update={"tools": [each for each, on_wire in request.page if on_wire is None]})
-
-    def complete(self, ctx: ServerRequestContext[Any, Any], result: dict[str, Any], request: Request) -> None:
-        """Put the kept tools of a page among the new ones that the SDK made ready, and keep those too."""
-        new = result["tools"]
-        if self._server.surface.operator.settings.groups:
-            add_groups(new)
-        if not request.page:
-            return
-        result["tools"], made = [], iter(new)
-        for definition, on_wire in request.page:
-            if on_wire is None:
-                on_wire = next(made)
-                if len(json.dumps(on_wire)) <= _LONGEST_KEPT:
-                    # A copy, since what a definition is made of may be changed in place.
-                    self._kept[definition.name, ctx.protocol_version] = definition.model_copy(deep=True), on_wire
-            result["tools"].append(on_wire)
-
-
-def add_groups(tools: Iterable[dict[str, Any]]) -> None:
-    """Give each tool of a list's result its tags as groups, beside those that it brings: each is a toolset."""
-    for tool in tools:
-        meta = tool.get("_meta") or {}
-        if isinstance(told := meta.get("fastmcp"), dict) and (tags := told.get("tags")):
-            own = meta.get(GROUPS_KEY)
-            meta[GROUPS_KEY] = list(dict.fromkeys([*own, *tags])) if isinstance(own, list) else tags

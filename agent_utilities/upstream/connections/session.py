@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ from pydantic import BaseModel
 
 from agent_utilities.compat.sdk_client import learn_page, negotiate
 from agent_utilities.upstream.connections.calls import CallsUnderWay, present_call
+from agent_utilities.upstream.fit import ENVELOPE, TOOL, fitted
 from agent_utilities.upstream.http.http_client import HttpTrouble
 from agent_utilities.upstream.limits import TooMuchError, check_parts
 
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.http.transports import HttpUpstream
     from agent_utilities.upstream.processes.stdio import StdioUpstream
 
-_UNSAID: Mapping[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-"""What a result of 2026-07-28 means that doesn't say it: such a server is understood, as SDKs of before take it."""
 _LIST_CHANGES = (
     mcp_types.ToolListChangedNotification,
     mcp_types.PromptListChangedNotification,
@@ -42,7 +42,7 @@ _LISTS = {"tools/list", "prompts/list", "resources/list", "resources/templates/l
 
 
 class UpstreamSession(ClientSession):
-    """A session that is up. Results are relayed: none is held against its tool's output schema."""
+    """A session that is up."""
 
     def __init__(self, transport: StdioUpstream | HttpUpstream, read_stream: Any, write_stream: Any) -> None:
         self.transport = transport
@@ -74,9 +74,6 @@ class UpstreamSession(ClientSession):
     def is_modern(self) -> bool:
         """Whether it is of the era that knows no handshake."""
         return self.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-    async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
-        """Take it as it is: whoever asked for it judges it."""
 
     async def negotiate(
         self, known_version: str | None, probe_s: float, offered: mcp_types.ClientCapabilities | None
@@ -117,6 +114,19 @@ class UpstreamSession(ClientSession):
             await negotiate(self)
         self._sending.probe_s = None
 
+    async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Send a request, and return its result as it came: it is handed on, and nobody else's to judge.
+
+        Raises:
+            MCPError: it was answered with an error.
+        """
+        data: dict[str, Any] = {"method": method}
+        if params is not None:
+            data["params"] = params
+        opts: CallOptions = {}
+        self._stamp(data, opts)
+        return await self._sending.send_raw_request(method, data.get("params"), opts)
+
     async def list_page(self, method: str, field: str, cursor: str | None) -> Mapping[str, Any]:
         """Return a page of a listing as it came, the items in its `field` unjudged; the first where `cursor` is None.
 
@@ -124,12 +134,7 @@ class UpstreamSession(ClientSession):
             MCPError: it was answered with an error.
             ValidationError: it was answered with what is no page.
         """
-        data: dict[str, Any] = {"method": method}
-        if cursor is not None:
-            data["params"] = {"cursor": cursor}
-        opts: CallOptions = {}
-        self._stamp(data, opts)
-        raw = await self._sending.send_raw_request(method, data.get("params"), opts)
+        raw = await self.ask(method, {"cursor": cursor} if cursor is not None else None)
         unjudged: dict[str, Any] = {field: []} if isinstance(raw.get(field), list) else {}
         validate_server_result(method, self.protocol_version or "", {**raw, **unjudged})
         return raw
@@ -188,7 +193,7 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         raw = await super().send_raw_request(method, params, opts, **related)
         if method not in _LISTS:
             _check(raw)
-        return {**_UNSAID, **raw} if is_modern else raw
+        return {**ENVELOPE, **raw} if is_modern else raw
 
     async def run(self, on_request: OnRequest, *args: Any, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Receive until the connection ends."""
@@ -245,6 +250,7 @@ class _MarkingStream(ObjectSendStream[SessionMessage]):
 
 
 _N_A_TURN = 200
+_HEADER = "x-mcp-header"
 _SELDOM_S = 60.0
 
 
@@ -271,8 +277,10 @@ for _name in ("client", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispat
     logging.getLogger(_name).addFilter(_seldom())
 
 
-async def learn_tools(session: ClientSession, tools: Sequence[mcp_types.Tool]) -> None:
-    """Have a session know tools that it did not list itself, in turns with the event loop (law L7)."""
+async def learn_tools(session: ClientSession, tools: Sequence[Mapping[str, Any]]) -> None:
+    """Have a session know tools whose calls bear headers of their arguments, in turns with the event loop (law L7)."""
     for start in range(0, len(tools), _N_A_TURN):
-        learn_page(session, tools[start : start + _N_A_TURN])
+        asking = [tool for tool in tools[start : start + _N_A_TURN] if _HEADER in json.dumps(tool.get("inputSchema"))]
+        fits = [fitted(TOOL, tool, is_modern=True).item for tool in asking]
+        learn_page(session, [mcp_types.Tool.model_validate(item) for item in fits if item is not None])
         await asyncio.sleep(0)

@@ -38,11 +38,12 @@ Definition: TypeAlias = Mapping[str, Any]
 """What a model reads of a component, as JSON; keys that the upstream leaves out are not there."""
 
 _READ: Mapping[Kind, set[str]] = {
-    "tools": {"name", "title", "description", "input_schema", "output_schema", "annotations"},
+    "tools": {"name", "title", "description", "inputSchema", "outputSchema", "annotations"},
     "prompts": {"name", "title", "description", "arguments"},
-    "templates": {"name", "title", "description", "uri_template", "mime_type", "annotations"},
+    "templates": {"name", "title", "description", "uriTemplate", "mimeType", "annotations"},
 }
 """The fields that a model reads, by kind."""
+_SCHEMAS = ("inputSchema", "outputSchema")
 
 
 class Key(NamedTuple):
@@ -167,10 +168,18 @@ def definitions(snapshot: Snapshot) -> Iterator[tuple[Key, Definition]]:
     """Yield what a model reads of each component that is locked, in the upstream's order."""
     for kind, fields in _READ.items():
         for component in getattr(snapshot, kind):
-            told = component.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
+            read = {key: value for key, value in component.items() if key in fields and value is not None}
+            told = {key: value if key in _SCHEMAS else _said(value) for key, value in read.items()}
             yield Key(snapshot.upstream, kind, told["uriTemplate"] if kind == "templates" else told["name"]), told
     if snapshot.instructions:
         yield Key(snapshot.upstream, "instructions", ""), {"instructions": snapshot.instructions}
+
+
+def _said(value: Any) -> Any:
+    """Return annotations, or arguments, without what they leave open: a null says nothing."""
+    if isinstance(value, list):
+        return list(map(_said, value))
+    return {key: inner for key, inner in value.items() if inner is not None} if isinstance(value, dict) else value
 
 
 def lock_path(config: Path) -> Path:

@@ -66,8 +66,8 @@ class OperatorRules:
         for n, tool in enumerate(snapshot.tools):
             if n % _A_STEP == 0:
                 yield
-            if (where := denied_by(config, tool.name)) is not None:
-                denied[Key(config.name, "tools", tool.name)] = where
+            if (where := denied_by(config, tool["name"])) is not None:
+                denied[Key(config.name, "tools", tool["name"])] = where
         return denied
 
 

@@ -6,23 +6,22 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import mcp_types
 from mcp import MCPError
-from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.connections.session import UpstreamSession, has_ended, is_closed, learn_tools, plain
 from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.fit import PROMPT, RESOURCE, TEMPLATE, TOOL, Kind, fitted
 from agent_utilities.upstream.http.http_client import http_trouble
 from agent_utilities.upstream.secrets import secrets_of, without_secrets
-from agent_utilities.upstream.snapshot import Snapshot
+from agent_utilities.upstream.snapshot import Item, Snapshot
 from agent_utilities.upstream.supervision.backoff import Policy
 
 if TYPE_CHECKING:
@@ -34,55 +33,34 @@ _N_PROBLEMS = 100
 _WITHIN = 16
 """How deep a component stands within a snapshot's or a list's JSON, at most."""
 
-Component = mcp_types.Tool | mcp_types.Prompt | mcp_types.Resource | mcp_types.ResourceTemplate
+_ERAS = {True: "2026-07-28", False: "before 2026-07-28"}
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of component: what a person calls it, and how it is listed."""
-
-    name: str
-    method: str
-    field: str  # of a list's result, that has the items
-    key: str  # what tells a component from others
-    model: type[Component]
-
-
-TOOL = Kind("tool", "tools/list", "tools", "name", mcp_types.Tool)
-PROMPT = Kind("prompt", "prompts/list", "prompts", "name", mcp_types.Prompt)
-RESOURCE = Kind("resource", "resources/list", "resources", "uri", mcp_types.Resource)
-TEMPLATE = Kind(
-    "resource template", "resources/templates/list", "resourceTemplates", "uri_template", mcp_types.ResourceTemplate
-)
-
-
-def _parsed(kind: Kind, raw: Mapping[str, Any], version: str) -> tuple[list[tuple[str, Component, int]], list[str]]:
-    """Return the key, the component and its bytes as JSON of each on a page, and a line for each item that is none.
+def _taken(kind: Kind, raw: Mapping[str, Any]) -> tuple[list[tuple[str, Item, int]], list[str]]:
+    """Return each item of a page that a client can read, with its key and its bytes as JSON; a line for the others.
 
     It may take long: use a thread.
     """
-    items: list[tuple[str, Component, int]] = []
+    items: list[tuple[str, Item, int]] = []
     problems: list[str] = []
     for item in raw[kind.field]:
+        name = item.get("name") if isinstance(item, dict) else None
         try:
-            validate_server_result(kind.method, version, {**raw, kind.field: [item]})
-            component = kind.model.model_validate(item, by_name=False)
-            written = component.model_dump_json(by_alias=True, exclude_none=True).encode()
+            fits = {era: fitted(kind, item, is_modern=era) for era in _ERAS}
+            written = to_json(item)
             from_json(_WITHIN * b"[" + written + _WITHIN * b"]")
-        except (ValueError, RecursionError) as error:  # a schema may be nested deeper than can be written, or read
-            problems.append(_why_not(kind, item, error))
-        else:
-            items.append((str(getattr(component, kind.key)), component, len(written)))
+        except (ValueError, AttributeError, RecursionError) as error:
+            # It is no object, or a schema is nested deeper than can be written, or read.
+            why = f"it is {type(item).__name__}, no object" if isinstance(error, AttributeError) else error
+            problems.append(f"{kind.name} {name!r} is left out: {why}"[:300])
+            continue
+        told = {era: fit.problem for era, fit in fits.items() if fit.problem}
+        whom = "" if len(told) > 1 else f" for clients of {_ERAS[next(iter(told))]}" if told else ""
+        what = "is left out" if any(fit.item is None for fit in fits.values()) else "is mended"
+        problems += [f"{kind.name} {name!r} {what}{whom}: {next(iter(told.values()))}"[:300]] if told else []
+        if any(fit.item is not None for fit in fits.values()):
+            items.append((item[kind.key], item, len(written)))
     return items, problems
-
-
-def _why_not(kind: Kind, item: object, error: Exception) -> str:
-    name = item.get("name") if isinstance(item, dict) else None
-    if not isinstance(error, ValidationError):
-        return f"{kind.name} {name!r} is left out: {error}"[:300]
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int) and part != kind.field)
-    return f"{kind.name} {name!r} is left out: {where}{': ' if where else ''}{first['msg']}"[:300]
 
 
 async def take_snapshot(
@@ -156,21 +134,21 @@ class _Taking:
         async with asyncio.timeout(self._timeout_s):
             return tuple((await self._all(kind)).values())
 
-    async def _all(self, kind: Kind) -> dict[str, Component]:
-        taken: dict[str, Component] = {}
+    async def _all(self, kind: Kind) -> dict[str, Item]:
+        taken: dict[str, Item] = {}
         n_bytes, cursor, seen = 0, None, set[str]()
         for _ in range(self._policy.n_pages):
             raw = await self._live.list_page(kind.method, kind.field, cursor)
             self.n_absent = max(self.n_absent, _n_absent(raw))
-            items, problems = await asyncio.to_thread(_parsed, kind, raw, self._live.protocol_version or "")
+            items, problems = await asyncio.to_thread(_taken, kind, raw)
             self.problems += problems
-            for key, component, n_more in items:
+            for key, item, n_more in items:
                 n_bytes += n_more
                 if len(taken) >= self._policy.n_items or n_bytes > self._policy.n_bytes:
                     text = f"more {kind.name}s than the {len(taken)} that are taken: so many of one upstream, no more"
                     self.problems.append(text)
                     return taken
-                if taken.setdefault(key, component) is not component:
+                if taken.setdefault(key, item) is not item:
                     self.problems.append(f"{kind.name} {key!r} is listed more than once; the first is taken")
             cursor = raw.get("nextCursor")
             if cursor is None:

@@ -137,9 +137,9 @@ class Evil:
         config_digest="",
         taken_at_s=0,
         protocol_version="2025-11-25",
-        resources=(mcp_types.Resource(uri=URI, name="review", mime_type="text/markdown"),),
-        templates=(mcp_types.ResourceTemplate(uri_template="pages://{name}/SKILL.md", name="pages"),),
-        prompts=(mcp_types.Prompt(name="review"),),
+        resources=({"uri": URI, "name": "review", "mimeType": "text/markdown"},),
+        templates=({"uriTemplate": "pages://{name}/SKILL.md", "name": "pages"},),
+        prompts=({"name": "review"},),
     )
 
     async def request(self, *_: Any) -> Any:

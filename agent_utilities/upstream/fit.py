@@ -1,0 +1,139 @@
+"""What a server sends, made fit for a client's protocol version: one component at a time, and no more than it must."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import mcp_types
+from mcp_types.methods import serialize_server_result
+from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
+
+ENVELOPE: Mapping[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+"""What a result of 2026-07-28 bears beside its own keys, and what it means where it does not say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of component: what a person calls it, and how it is listed.
+
+    Args:
+        field: of a list's result, that has the items.
+        key: of an item, that tells it from others.
+        model, model_key, model_field: the protocol's model of an item, and what it calls key and field.
+        foreign: keys of an item that 2026-07-28 does not know any more.
+    """
+
+    name: str
+    method: str
+    field: str
+    key: str
+    model: type[BaseModel]
+    model_key: str
+    model_field: str
+    foreign: frozenset[str] = frozenset()
+
+
+TOOL = Kind("tool", "tools/list", "tools", "name", mcp_types.Tool, "name", "tools", frozenset({"execution"}))
+PROMPT = Kind("prompt", "prompts/list", "prompts", "name", mcp_types.Prompt, "name", "prompts")
+RESOURCE = Kind("resource", "resources/list", "resources", "uri", mcp_types.Resource, "uri", "resources")
+TEMPLATE = Kind(
+    *("resource template", "resources/templates/list", "resourceTemplates", "uriTemplate"),
+    *(mcp_types.ResourceTemplate, "uri_template", "resource_templates"),
+)
+KINDS = {kind.method: kind for kind in (TOOL, PROMPT, RESOURCE, TEMPLATE)}
+"""The kinds, by the method that lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A component as clients of one era can read it.
+
+    Args:
+        item: it, with keys of its server's own; None where they can't.
+        problem: what was mended or left off, or why they can't; empty where it is as it came.
+    """
+
+    item: dict[str, Any] | None
+    problem: str = ""
+
+
+def fitted(kind: Kind, item: Mapping[str, Any], *, is_modern: bool, as_sieved: bool = False) -> Fit:
+    """Return a listed item as clients of 2026-07-28, or of before, can read it.
+
+    What they would refuse is left off where they can do without: a tool's output schema, a title that is a number.
+
+    Args:
+        as_sieved: whether it is given as the SDK would have it, without keys of its server's own.
+    """
+    version = LATEST_MODERN_VERSION if is_modern else LATEST_HANDSHAKE_VERSION
+    given = {key: value for key, value in item.items() if not (is_modern and key in kind.foreign)}
+    problem, is_mended = "", False
+    if kind is TOOL and isinstance(hints := given.get("annotations"), dict):
+        # Bounds go by them: a text is no hint, whatever clients make of it.
+        odd = {key for key, value in hints.items() if key.endswith("Hint") and not isinstance(value, bool | None)}
+        if odd:
+            given["annotations"] = {key: value for key, value in hints.items() if key not in odd}
+            problem = f"annotations.{min(odd)}: neither true nor false"
+    while True:
+        try:
+            sieved = serialize_server_result(kind.method, version, {**ENVELOPE, kind.field: [given]})
+        except ValidationError as error:
+            errors = error.errors(include_url=False, include_input=False, include_context=False)
+            problem = problem or _told(kind, errors[0])
+            wrong = {str(place[0]) for each in errors if (place := _place(kind, each["loc"]))}
+            if "inputSchema" in wrong and isinstance(given.get("inputSchema"), dict) and not is_mended:
+                is_mended, given["inputSchema"] = True, _mended(given["inputSchema"])
+            elif spare := {key for key in wrong if given.get(key) is not None} - {"name", kind.key, "inputSchema"}:
+                given = {key: value for key, value in given.items() if key not in spare}
+            else:
+                return Fit(None, problem)
+        except RecursionError as error:
+            return Fit(None, str(error))
+        else:
+            return Fit(sieved[kind.field][0] if as_sieved else given, problem)
+
+
+def _place(kind: Kind, loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Return where in an item an error stands."""
+    return loc[loc.index(kind.field) + 2 :] if kind.field in loc else loc
+
+
+def _told(kind: Kind, error: Any) -> str:
+    where = ".".join(map(str, _place(kind, error["loc"])))
+    return f"{where}{': ' if where else ''}{error['msg']}"[:300]
+
+
+def _mended(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a tool's arguments with what no client reads left out: a tool can be called without it."""
+    mended = {"type": "object", **schema}
+    if mended.get("type") is None:
+        mended["type"] = "object"
+    if not isinstance(mended.get("$schema", ""), str):
+        del mended["$schema"]
+    if "properties" in mended:
+        given = mended["properties"] if isinstance(mended["properties"], dict) else {}
+        mended["properties"] = {key: value for key, value in given.items() if isinstance(value, dict | bool)}
+    if "required" in mended:
+        names = mended["required"] if isinstance(mended["required"], list) else []
+        mended["required"] = [name for name in names if isinstance(name, str)]
+    return mended
+
+
+def result_for(result: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """Return the result of a call, a prompt or a resource as it came, in the form of a client's protocol version.
+
+    Before 2026-07-28 structured content is an object; other values are given as the `result` of one.
+    """
+    if version in MODERN_PROTOCOL_VERSIONS:
+        return {"resultType": ENVELOPE["resultType"], **result}
+    fit = {key: value for key, value in result.items() if key not in ENVELOPE}
+    is_of_modern, content = "resultType" in result, fit.get("structuredContent")
+    if is_of_modern and "structuredContent" in fit and not isinstance(content, dict):
+        if content is None:
+            del fit["structuredContent"]
+        else:
+            fit["structuredContent"] = {"result": content}
+    return fit
