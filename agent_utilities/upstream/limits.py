@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -134,13 +135,12 @@ class Turns:
         self._n_bytes += n_bytes
         if self._n_lines < TURN_LINES and self._n_bytes < TURN_BYTES:
             return
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
+        began_s = time.monotonic()
         if int(began_s) != self._second:
             self._second, self._n_in_second = int(began_s), 0
         self._n_in_second += self._n_lines
         self._n_lines = self._n_bytes = 0
         await asyncio.sleep(REST_S if self._n_in_second > LINES_A_SECOND else 0)
-        worked_s += loop.time() - began_s
+        worked_s += time.monotonic() - began_s
         if worked_s > LONG_S:
             await asyncio.sleep(min(worked_s, LONGEST_REST_S))

@@ -195,7 +195,6 @@ class HttpServer:
 def _misbehaved(writer: asyncio.StreamWriter, told: str | None) -> bool:
     """Do what the name of a tool says, and say whether it says anything."""
     if told == "reset":
-        assert isinstance(writer.transport, asyncio.Transport)
         writer.transport.abort()
     elif told == "half":
         writer.write(b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{"jsonrpc"')

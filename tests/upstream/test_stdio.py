@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from fastmcp.client.client import CallToolResult
 from mcp.shared.exceptions import MCPError
 
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.limits import Limits, Unfinished
+from agent_utilities.upstream.limits import Limits, Turns, Unfinished
 from agent_utilities.upstream.processes import process
 from agent_utilities.upstream.processes.stdio import StdioUpstream
 from tests.every import every
@@ -81,6 +82,59 @@ class TestMessages:
         async with upstream() as faulty, connect(faulty) as client:
             long = "x" * 3_000_000
             assert text(await client.call_tool("echo", {"text": long})) == long
+
+
+class Noted(Turns):
+    """Turns that keep what each line took."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.took_s: list[float] = []
+
+    async def after(self, n_bytes: int, worked_s: float = 0.0) -> None:
+        self.took_s.append(worked_s)
+        await super().after(n_bytes, worked_s)
+
+
+class TestEventLoops:
+    """Python's own, and uvloop, whose clock stands still for a turn, and which closes what it is given twice."""
+
+    @pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.skipif(not find_spec("uvloop"), reason="no"))])
+    def anyio_backend(self, request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+        return "asyncio", {"use_uvloop": request.param}
+
+    async def test_what_a_line_takes_to_read_is_counted(self):
+        async with upstream() as faulty:
+            faulty._turns = noted = Noted()
+            async with connect(faulty) as client:
+                await client.call_tool("big", {"n": 2**20})
+        assert max(noted.took_s) > 0
+
+    async def test_a_process_that_closes_its_stdin_is_noticed(self):
+        async with upstream("closes-stdin") as faulty:
+            assert "closed its stdin" in await death(faulty)
+
+    async def test_closing_the_file_of_a_pipe_leaves_the_descriptor_to_uvloop_which_closes_it_too(self):
+        """Another thread may open something in between, under that very number."""
+        async with upstream() as faulty, connect(faulty):
+            pipes = [
+                faulty._process.stdin.transport,
+                *(transport for transport, _ in faulty._process._outputs.values()),
+            ]
+            for pipe in [transport.get_extra_info("pipe") for transport in pipes]:
+                if not isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop):
+                    descriptor = pipe.fileno()
+                    pipe.close()
+                    os.fstat(descriptor)  # raises OSError where it is closed
+
+    async def test_none_is_left_open(self):
+        async with upstream() as faulty, connect(faulty):
+            pass
+        before = set(os.listdir("/proc/self/fd"))
+        for _ in range(5):
+            async with upstream() as faulty, connect(faulty):
+                pass
+        assert len(set(os.listdir("/proc/self/fd")) - before) <= 1  # the one that lists them
 
 
 class TestAServerThatDoesNotRead:

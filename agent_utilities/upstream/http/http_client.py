@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 import socket
+import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
@@ -114,9 +115,9 @@ class _BoundedBody(httpx2.AsyncByteStream):
                 for at in range(0, len(chunk), TURN_BYTES):  # a decoder gives 1 MiB at once
                     self._buffer += chunk[at : at + TURN_BYTES]
                     for event in self._events():
-                        began_s = asyncio.get_running_loop().time()
+                        began_s = time.monotonic()  # not the loop's, which may stand still for a turn
                         yield event
-                        await self._turns.after(len(event), asyncio.get_running_loop().time() - began_s)
+                        await self._turns.after(len(event), time.monotonic() - began_s)
                     if not self._body.is_success and len(self._buffer) > self._message.limits.error_bytes:
                         yield bytes(self._buffer[: self._message.limits.error_bytes])
                         return

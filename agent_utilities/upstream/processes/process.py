@@ -121,8 +121,10 @@ class UpstreamProcess:
         assert process.stdout
         assert process.stderr
         transport, protocol = await loop.connect_write_pipe(
-            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), process.stdin
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), _for_a_transport(process.stdin)
         )
+        if not _is_of_python(loop):  # uvloop does not notice by itself that the process has closed it
+            loop.add_reader(process.stdin, self._close_stdin)
         transport.set_write_buffer_limits(MAX_QUEUED_BYTES)
         self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
         self.stdout = await self._reader(process.stdout)
@@ -132,11 +134,15 @@ class UpstreamProcess:
 
     async def _reader(self, pipe: IO[bytes], n_bytes: int = READ_BYTES) -> asyncio.StreamReader:
         reader = asyncio.StreamReader(limit=n_bytes // 2)
+        taken = _for_a_transport(pipe)
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), pipe
+            lambda: asyncio.StreamReaderProtocol(reader), taken
         )
-        transport.max_size = n_bytes  # type: ignore[attr-defined]  # it would take 256 KiB at once
-        self._outputs[reader] = transport, pipe
+        if taken is not pipe:
+            pipe.close()
+        if hasattr(transport, "max_size"):  # of asyncio's, which would take 256 KiB at once
+            transport.max_size = n_bytes
+        self._outputs[reader] = transport, taken
         return reader
 
     def _wait(self) -> int | None:
@@ -207,14 +213,34 @@ class UpstreamProcess:
             start_in_daemon_thread(self._end_tree)
 
     def _close_stdin(self) -> None:
-        if hasattr(self, "stdin") and not self.stdin.is_closing():
+        if not hasattr(self, "stdin"):
+            return
+        if not self.stdin.is_closing():
             self.stdin.transport.abort()  # what it has not read is dropped
+        loop, pipe = asyncio.get_running_loop(), self._process.stdin
+        if pipe and not pipe.closed and not _is_of_python(loop):
+            loop.remove_reader(pipe)
+            pipe.close()
 
     def _end_tree(self) -> None:
         session = 0 if self._process.returncode is not None else self.pid
         for survivor in end(partial(find, self._marker, session), TERM_S):
             logger.warning("process %d of %r could not be ended", survivor.pid, self._process.args)
         self._process.poll()
+
+
+def _for_a_transport(pipe: IO[bytes]) -> IO[bytes]:
+    """Return a pipe that a transport of the running loop may be given; where it is another, the first is still open.
+
+    uvloop closes the file, and then its descriptor once more, which another thread may have opened in between.
+    """
+    if _is_of_python(asyncio.get_running_loop()):
+        return pipe
+    return open(os.dup(pipe.fileno()), pipe.mode, 0, closefd=False)
+
+
+def _is_of_python(loop: asyncio.AbstractEventLoop) -> bool:
+    return isinstance(loop, asyncio.BaseEventLoop)
 
 
 def exit_text(status: int | None) -> str:

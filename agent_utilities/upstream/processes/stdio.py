@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -144,9 +145,9 @@ class StdioUpstream(ObjectReceiveStream[SessionMessage]):
             if line is None:
                 await self._finish()
             else:
-                began_s = asyncio.get_running_loop().time()
+                began_s = time.monotonic()  # not the loop's, which may stand still for a turn
                 self._take(line)
-                await self._turns.after(len(line.text), asyncio.get_running_loop().time() - began_s)
+                await self._turns.after(len(line.text), time.monotonic() - began_s)
         self._has_spoken = True
         self._n_lines = self._n_bytes = 0
         return self._messages.popleft()
