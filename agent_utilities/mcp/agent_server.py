@@ -49,6 +49,7 @@ from agent_utilities.mcp.tool_origin import KnownTools, ToolOrigin, origin_of
 from agent_utilities.mcp.wire.middleware import WireMiddleware
 from agent_utilities.mcp.wire.parameter_headers import header_schema
 from agent_utilities.mcp.wire.request import Callers
+from agent_utilities.runtime import event_loop
 from agent_utilities.selection.model import Selection
 
 if TYPE_CHECKING:
@@ -400,6 +401,10 @@ class AgentServer(FastMCP[Any]):
         return origin if origin.is_upstream or origin.server.name != self.name else ToolOrigin(ToolServer())
 
     # -- serving -----------------------------------------------------------------------------------------------------
+
+    def run(self, *args: Any, **options: Any) -> None:
+        """Serve until stopped, on the event loop of the command line; see `FastMCP.run`."""
+        event_loop.run(partial(self.run_async, *args, **options))
 
     async def run_stdio_async(self, *args: Any, **options: Any) -> None:
         """Serve over stdio until stopped; see `FastMCP.run_stdio_async`.

@@ -18,6 +18,7 @@ from agent_utilities.errors import AgentUtilitiesError, InputError
 from agent_utilities.mcp.command_line import installed_version
 from agent_utilities.mcp.command_line import options as command_line
 from agent_utilities.mcp.command_line.options import BriefHelp, Options
+from agent_utilities.runtime import event_loop
 
 if TYPE_CHECKING:  # the command line is read before anything of FastMCP is loaded
     from agent_utilities.mcp.agent_server import AgentServer
@@ -122,16 +123,12 @@ def launch(load: Callable[[], AgentServer], options: Options) -> None:
     if not options.list_tools:
         _serve(server, options)
         return
-    import anyio
-
     from agent_utilities.mcp.command_line.listing import print_listing
 
-    anyio.run(print_listing, server, options.as_json)
+    event_loop.run(print_listing, server, options.as_json)
 
 
 def _serve(server: AgentServer, options: Options) -> None:
-    import anyio
-
     from agent_utilities.mcp.lifespan import calm_collector
     from agent_utilities.runtime.hosts import is_loopback
     from agent_utilities.runtime.process_io import EndableStdin
@@ -165,7 +162,7 @@ def _serve(server: AgentServer, options: Options) -> None:
         finally:
             server.stopping.leave()
 
-    anyio.run(serve)
+    event_loop.run(serve)
     if server.stopping.signal == signal.SIGINT:
         raise KeyboardInterrupt
 

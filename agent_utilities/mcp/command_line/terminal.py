@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from agent_utilities.runtime import event_loop
 from agent_utilities.upstream.configuration.config_text import shown
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -33,9 +34,7 @@ def in_event_loop(command: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
 
     @wraps(command)
     def run(*args: Any, **options: Any) -> Any:
-        import anyio
-
-        return anyio.run(partial(command, *args, **options))
+        return event_loop.run(partial(command, *args, **options))
 
     return run
 
