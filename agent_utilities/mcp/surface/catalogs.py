@@ -117,8 +117,10 @@ class CatalogReader:
 
     def components_of(self, catalog: Catalog) -> Sequence[Any]:
         """Return the components that a catalog was read from, in its order; empty where that was long ago."""
-        known = (*((self._last[1],) if self._last is not None else ()), *self._snapshots.values())
-        return next((each.components for each in known if each.catalog.digest == catalog.digest), ())
+        if self._last is not None and self._last[1].catalog.digest == catalog.digest:
+            return self._last[1].components
+        known = (each for each in self._snapshots.values() if each.catalog.digest == catalog.digest)
+        return next((each.components for each in known), ())
 
     def is_current(self, snapshot: Snapshot, components: Sequence[Any], indexes: Iterable[int]) -> bool:
         """Whether components still bear what bounds judge as they did when they were read."""
