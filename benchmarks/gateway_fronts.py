@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -117,6 +117,10 @@ class Front:
     def cpu_s(self) -> float:
         """Return the processor time that it has used, without its upstreams'."""
         return cpu_s(self.pid)
+
+    def thread_cpu_s(self) -> float:
+        """Return the processor time of its threads that live, for what is too short for `cpu_s`."""
+        return thread_cpu_s(self.pid)
 
     def n_beneath(self) -> int:
         """Return how many processes it has started that run, and those that they started."""
@@ -237,9 +241,18 @@ def on_stdio(kind: Kind, files: Files, home: str) -> Iterator[Front]:
 
 
 def cpu_s(pid: int) -> float:
-    """Return the processor time that a process has used, as Linux tells it."""
+    """Return the processor time that a process has used, as Linux tells it, in steps of 10 ms as a rule."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+
+def thread_cpu_s(pid: int) -> float:
+    """Return the processor time that the threads of a process which live have used, to the nanosecond."""
+    used_s = 0.0
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            used_s += int((thread / "schedstat").read_text(encoding="ascii").split()[0]) / 1e9
+    return used_s
 
 
 def beneath(pid: int) -> list[int]:

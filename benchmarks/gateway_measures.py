@@ -172,12 +172,13 @@ def lists_and_calls(
 
 def _timed(front: Front, ask: Callable[[], object]) -> Lane:
     def run(n_calls: int) -> list[Timing]:
-        walls, cpu_s = [], front.cpu_s()
+        walls, cpu_s = [], front.thread_cpu_s()
         for _ in range(n_calls):
             started = time.perf_counter()
             ask()
             walls.append(time.perf_counter() - started)
-        cpu_s = (front.cpu_s() - cpu_s) / n_calls
+        # A thread that ended meanwhile takes its time along.
+        cpu_s = max(0.0, front.thread_cpu_s() - cpu_s) / n_calls
         return [Timing(wall_s, cpu_s) for wall_s in walls]
 
     return run
