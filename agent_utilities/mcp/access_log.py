@@ -10,7 +10,6 @@ import httpx2
 
 from agent_utilities.selection.channels import field_of
 
-_MASKED = (str, httpx2.URL)
 _LOGGERS = ("uvicorn.access", "uvicorn.error", "httpx2")
 _SHOWN = frozenset(("part", "format", "table", "days"))
 """Keys of the page's URLs whose values are shown beside those of selections; all others are somebody's own."""
@@ -27,7 +26,7 @@ def hide_secrets() -> None:
 def _without_secrets(record: logging.LogRecord) -> bool:
     """Let every line through, with its URLs masked."""
     if isinstance(record.args, tuple):
-        record.args = tuple(masked(str(arg)) if isinstance(arg, _MASKED) else arg for arg in record.args)
+        record.args = tuple(masked(str(arg)) if isinstance(arg, str | httpx2.URL) else arg for arg in record.args)
     return True
 
 

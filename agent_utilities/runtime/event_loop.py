@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
-from typing import TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
-def run(function: Callable[..., Awaitable[T]], *args: object) -> T:
+def run(function: Callable[..., Awaitable[Any]], *args: object) -> Any:
     """Return what an asynchronous function returns, run to its end; anyio alone takes Python's own loop everywhere."""
     import anyio
 

@@ -117,10 +117,10 @@ class CatalogReader:
 
     def components_of(self, catalog: Catalog) -> Sequence[Any]:
         """Return the components that a catalog was read from, in its order; empty where that was long ago."""
-        if self._last is not None and self._last[1].catalog.digest == catalog.digest:
-            return self._last[1].components
-        known = (each for each in self._snapshots.values() if each.catalog.digest == catalog.digest)
-        return next((each.components for each in known), ())
+        if self._last is None or (read := self._last[1]).catalog.digest != catalog.digest:
+            known = self._snapshots.values()
+            return next((each.components for each in known if each.catalog.digest == catalog.digest), ())
+        return read.components
 
     def is_current(self, snapshot: Snapshot, components: Sequence[Any], indexes: Iterable[int]) -> bool:
         """Whether components still bear what bounds judge as they did when they were read."""

@@ -120,10 +120,11 @@ class UpstreamProcess:
         assert process.stdin
         assert process.stdout
         assert process.stderr
+        taken = _for_a_transport(process.stdin)
         transport, protocol = await loop.connect_write_pipe(
-            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), _for_a_transport(process.stdin)
+            lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), taken
         )
-        if not _is_of_python(loop):  # uvloop does not notice by itself that the process has closed it
+        if taken is not process.stdin:  # uvloop does not notice by itself that the process has closed it
             loop.add_reader(process.stdin, self._close_stdin)
         transport.set_write_buffer_limits(MAX_QUEUED_BYTES)
         self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
@@ -138,8 +139,6 @@ class UpstreamProcess:
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), taken
         )
-        if taken is not pipe:
-            pipe.close()
         if hasattr(transport, "max_size"):  # of asyncio's, which would take 256 KiB at once
             transport.max_size = n_bytes
         self._outputs[reader] = transport, taken
@@ -217,9 +216,8 @@ class UpstreamProcess:
             return
         if not self.stdin.is_closing():
             self.stdin.transport.abort()  # what it has not read is dropped
-        loop, pipe = asyncio.get_running_loop(), self._process.stdin
-        if pipe and not pipe.closed and not _is_of_python(loop):
-            loop.remove_reader(pipe)
+        if (pipe := self._process.stdin) and not pipe.closed:
+            asyncio.get_running_loop().remove_reader(pipe)
             pipe.close()
 
     def _end_tree(self) -> None:
@@ -230,17 +228,10 @@ class UpstreamProcess:
 
 
 def _for_a_transport(pipe: IO[bytes]) -> IO[bytes]:
-    """Return a pipe that a transport of the running loop may be given; where it is another, the first is still open.
-
-    uvloop closes the file, and then its descriptor once more, which another thread may have opened in between.
-    """
-    if _is_of_python(asyncio.get_running_loop()):
+    """Return the pipe, or a copy for uvloop, which closes a file and then its descriptor again, another's by then."""
+    if isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop):
         return pipe
     return open(os.dup(pipe.fileno()), pipe.mode, 0, closefd=False)
-
-
-def _is_of_python(loop: asyncio.AbstractEventLoop) -> bool:
-    return isinstance(loop, asyncio.BaseEventLoop)
 
 
 def exit_text(status: int | None) -> str:

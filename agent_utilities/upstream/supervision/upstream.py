@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -131,7 +130,7 @@ class Upstream:
         """
         if not self.config.enabled:
             raise self.opener.error("off", f"it is disabled in {self.config.source}")
-        counts, started_s = self.counts, time.monotonic()
+        counts, started_s = self.counts, asyncio.get_running_loop().time()
         counts.n_calls += 1
         crossing = forwarded(self.config.forward_headers, headers)
         call = Call(relay, crossing, self.config.timeout_s, self.config.limits.call_s)
@@ -148,7 +147,7 @@ class Upstream:
                 raise
             raise self.opener.died("", in_call=False) from None
         finally:
-            counts.calls_s += time.monotonic() - started_s
+            counts.calls_s += asyncio.get_running_loop().time() - started_s
 
     async def _sent(self, connection: Connection, call: Call, send: Callable[[UpstreamSession], Awaitable[T]]) -> T:
         with connection.using():
