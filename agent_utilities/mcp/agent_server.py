@@ -49,6 +49,7 @@ from agent_utilities.mcp.tool_origin import KnownTools, ToolOrigin, origin_of
 from agent_utilities.mcp.wire.middleware import WireMiddleware
 from agent_utilities.mcp.wire.parameter_headers import header_schema
 from agent_utilities.mcp.wire.request import Callers
+from agent_utilities.mcp.wire.unreadable import answer_unreadable
 from agent_utilities.runtime import event_loop
 from agent_utilities.selection.model import Selection
 
@@ -139,6 +140,7 @@ class AgentServer(FastMCP[Any]):
         if not has_version:
             sdk.version = NO_VERSION  # FastMCP would give its own.
         sdk_server.keep_log_levels(sdk)
+        answer_unreadable(sdk)
         wire = WireMiddleware(self)
         sdk.middleware += [self.stopping, wire]
         sdk.get_tool_input_schema = partial(header_schema, self)

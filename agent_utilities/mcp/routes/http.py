@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial, reduce
@@ -29,6 +28,7 @@ from agent_utilities.mcp.access_log import hide_secrets
 from agent_utilities.mcp.events import Event, RequestRefused
 from agent_utilities.mcp.routes.host_guard import HostGuard, accepted_on, is_guarded
 from agent_utilities.mcp.wire.request import SelectionMiddleware
+from agent_utilities.runtime.process_io import FewLines
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
@@ -37,8 +37,6 @@ logger = logging.getLogger("agent_utilities.http")
 
 _N_READ = 1 << 16
 """The most bytes of a request in which its id is looked for."""
-_N_LOGGED, _MINUTE_S = 16, 60.0
-"""The most lines in a minute, each another: strangers may not fill the log."""
 _HELD = "agent_utilities.held"
 """Where a scope has the mark of the application whose middleware it has passed."""
 
@@ -252,8 +250,7 @@ class RefusedRequests:
 
     def __init__(self, app: ASGIApp, notify: Callable[[Event], None]) -> None:
         self.app, self._notify = app, notify
-        self._logged: set[str] = set()
-        self._since_s = 0.0
+        self._few = FewLines()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -306,11 +303,7 @@ class RefusedRequests:
 
     def _note(self, status: int, text: str) -> None:
         self._notify(RequestRefused(status))
-        if (now_s := time.monotonic()) - self._since_s > _MINUTE_S:
-            self._since_s = now_s
-            self._logged.clear()
-        if text not in self._logged and len(self._logged) < _N_LOGGED:
-            self._logged.add(text)
+        if self._few.takes(text):
             logger.log(logging.INFO if status == 401 else logging.WARNING, "%s", text)
 
 
