@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, 
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import fastmcp
 import mcp_types
 from fastmcp import FastMCP
 from fastmcp.exceptions import NotFoundError, ValidationError
@@ -424,15 +423,11 @@ class AgentServer(FastMCP[Any]):
         """Serve over HTTP until stopped; see `FastMCP.run_http_async`, and `run_stdio_async` for what it raises."""
         from agent_utilities.mcp.routes import http  # over stdio there are no routes
 
-        given = http.run_options(inspect.signature(super().run_http_async).bind(*args, **options).arguments)
-        self.address = given.get("host") or fastmcp.settings.host
-        self.port = given.get("port") or fastmcp.settings.port
-        try:
+        given = inspect.signature(super().run_http_async).bind(*args, **options).arguments
+        with http.at_an_address(self, given) as serving:
             async with whole_lifespan(self):
                 await self.operator_bounds.announce(on_stderr=True, log_level=given.get("log_level"))
-                await super().run_http_async(**given)
-        finally:
-            self.address = None
+                await super().run_http_async(**serving)
 
     def http_app(self, *args: Any, **options: Any) -> StarletteWithLifespan:
         """Return the ASGI application: MCP, `/sse` beside it, and the routes; see `FastMCP.http_app`.

@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -130,7 +129,6 @@ def launch(load: Callable[[], AgentServer], options: Options) -> None:
 
 def _serve(server: AgentServer, options: Options) -> None:
     from agent_utilities.mcp.lifespan import calm_collector
-    from agent_utilities.runtime.hosts import is_loopback
     from agent_utilities.runtime.process_io import EndableStdin
 
     _log_to_stderr(options.log_level)
@@ -146,13 +144,6 @@ def _serve(server: AgentServer, options: Options) -> None:
     if options.transport != "stdio":
         run |= {"host": options.host, "port": options.port}
         server.stopping.drain_s = options.drain
-        if not is_loopback(options.host) and server.auth is None:
-            print(
-                f"WARNING: {Path(sys.argv[0]).name} binds {options.host}:{options.port} without auth: anyone who can "
-                "reach this address can call every permitted tool. Bind 127.0.0.1, pass auth= to create_mcp_server, or "
-                "put an authenticating proxy before it.",
-                file=sys.stderr,
-            )
     elif sys.platform != "win32":  # which can't wait for pipes
         server.stopping.end_input = EndableStdin().end
 

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import runpy
+import socket
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 
+import httpx2
 import pytest
 
+from agent_utilities import create_mcp_server
+from agent_utilities.mcp.routes.http import at_an_address
 from agent_utilities.selection.channels import FIELDS, spellings
 from agent_utilities.selection.merge import SEARCHING
 from tests.command_line import Done, run_command
 from tests.graph.agents import PATIENT
+from tests.wire.processes import HttpProcess
 
 SERVER = """
 from agent_utilities import create_mcp_server
@@ -233,6 +239,39 @@ class TestOpenAddress:
         command = [sys.executable, str(server), "-t", "http", "--host", "192.0.2.1", "-p", "0"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert "WARNING: ten_lines.py binds 192.0.2.1:0 without auth" in done.stderr
+
+
+class TestAnAddressWithoutAPort:
+    """`-p 0`: what is chosen is what everything that is told of it names."""
+
+    @pytest.mark.parametrize("options", [("-t", "http"), ("-t", "sse"), ("-t", "http", "--host", "localhost")])
+    def test_is_told_with_the_one_that_was_chosen(self, server, tmp_path, options):
+        environ = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+        process = HttpProcess([sys.executable, str(server), *options, "-p", "0"], environ)
+        try:
+            link = process.wait_for(re.compile(r"page: http://[a-z0-9.]+:(\d+)/"))[1]
+            served = process.wait_for(re.compile(r"Uvicorn running on http://[a-z0-9.]+:(\d+) "))[1]
+            kept = [file.stem for file in tmp_path.rglob("*.html")]
+            assert (served, kept) == (link, [link])
+            address = "localhost" if "localhost" in options else "127.0.0.1"
+            assert httpx2.get(f"http://{address}:{link}/health").status_code == 200
+        finally:
+            process.stop()
+
+    def test_is_warned_of_with_it_where_it_is_public(self, server):
+        process = HttpProcess([sys.executable, str(server), "-t", "http", "--host", "0.0.0.0", "-p", "0"], os.environ)
+        try:
+            served = process.wait_for(re.compile(r"Uvicorn running on http://0.0.0.0:(\d+)"))[1]
+            assert f"binds 0.0.0.0:{served} without auth" in process.log
+        finally:
+            process.stop()
+
+    def test_of_a_socket_that_is_given_is_that_ones(self):
+        with socket.create_server(("127.0.0.1", 0)) as bound:
+            mcp = create_mcp_server("own")
+            given = {"sockets": [bound], "host": "127.0.0.1"}
+            with at_an_address(mcp, given):
+                assert mcp.port == bound.getsockname()[1]
 
 
 class TestStdio:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial, reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -28,6 +30,7 @@ from agent_utilities.mcp.access_log import hide_secrets
 from agent_utilities.mcp.events import Event, RequestRefused
 from agent_utilities.mcp.routes.host_guard import HostGuard, accepted_on, is_guarded
 from agent_utilities.mcp.wire.request import SelectionMiddleware
+from agent_utilities.runtime.hosts import is_loopback
 from agent_utilities.runtime.process_io import FewLines
 
 if TYPE_CHECKING:
@@ -107,14 +110,38 @@ class Held:
         await (self.app if is_held else self._behind)(scope, receive, send)
 
 
-def run_options(given: dict[str, Any]) -> dict[str, Any]:
-    """Return what FastMCP serves with: it resolves what is None by its own settings, to no guard.
+@contextmanager
+def at_an_address(server: AgentServer, given: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Give what FastMCP serves with, and have the server know its address meanwhile.
 
-    Hosts are then read by the guard itself.
+    FastMCP resolves what is None by its own settings, to no guard: hosts are read by ours. Port 0 is a free one that is
+    chosen here, so that whatever is told of the address names it; on Linux nobody else gets it before it is bound.
     """
-    given["host_origin_protection"] = is_guarded(given.get("host_origin_protection"))
-    given["allowed_hosts"] = given.get("allowed_hosts") or []
-    return given
+    host = given.get("host") or fastmcp.settings.host
+    port = given["port"] if given.get("port") is not None else fastmcp.settings.port
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as reserved:
+        if given.get("sockets"):
+            port = given["sockets"][0].getsockname()[1]
+        elif port == 0:
+            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):  # the web server tells what is wrong with the address
+                reserved.bind((host, 0))
+                port = reserved.getsockname()[1]
+            if sys.platform != "linux":
+                reserved.close()
+        if not is_loopback(host) and server.auth is None:
+            print(
+                f"WARNING: {Path(sys.argv[0]).name} binds {host}:{port} without auth: anyone who can reach this "
+                "address can call every permitted tool. Bind 127.0.0.1, pass auth= to create_mcp_server, or put an "
+                "authenticating proxy before it.",
+                file=sys.stderr,
+            )
+        server.address, server.port = host, port
+        protection, hosts = is_guarded(given.get("host_origin_protection")), given.get("allowed_hosts") or []
+        try:
+            yield {**given, "host": host, "port": port, "host_origin_protection": protection, "allowed_hosts": hosts}
+        finally:
+            server.address = None
 
 
 def tell_when_started(app: StarletteWithLifespan, server: AgentServer) -> None:
