@@ -15,11 +15,13 @@ from typing import Literal
 
 import fastmcp
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent_utilities.errors import InputError
 from agent_utilities.runtime.hosts import Host, bound_host, is_loopback, read_host, read_origin, read_patterns
+from agent_utilities.selection.caller import BEGINNINGS
 from agent_utilities.settings import Settings
 
 _N_KEPT = 64
@@ -47,10 +49,15 @@ class Accepted:
         """Whether a request for a host gets in."""
         return (self.loopback and is_loopback(host.name)) or any(pattern.fits(host) for pattern in self.hosts)
 
+    def names_origin(self, text: str) -> bool:
+        """Whether an origin is named by the operator or the author."""
+        origin = read_origin(text)
+        return any(pattern.fits(origin, text) for pattern in self.origins)
+
     def takes_origin(self, text: str, host: Host) -> bool:
         """Whether a request that gets in by its host does so from a page of an origin too."""
         origin = read_origin(text)
-        if any(pattern.fits(origin, text) for pattern in self.origins):
+        if self.names_origin(text):
             return True
         if origin is None:
             return False
@@ -132,6 +139,41 @@ class HostGuard:
             hint = _hint("origin", origin)
             return 403, InputError("origin not accepted", ", ".join(origins), "header origin", hint)
         return None
+
+
+class OpenToPages(CORSMiddleware):
+    """ASGI middleware: has browsers let pages of the origins that are named call MCP, and read what it answers.
+
+    Pages that get in without being named, loopback ones and the server's own, can't read it from another origin.
+
+    Args:
+        paths: those of MCP, without a slash at their end; nothing else is opened.
+        endpoint: the path of the one route that it is around, wherever that is served; None for an application.
+    """
+
+    def __init__(self, app: ASGIApp, accepted: Accepted, paths: Sequence[str], endpoint: str | None = None) -> None:
+        exposed = ("mcp-session-id", "mcp-protocol-version", "www-authenticate", "retry-after")
+        methods = ("GET", "POST", "DELETE")
+        super().__init__(app, (), methods, ("*",), expose_headers=exposed, allow_private_network=True)
+        self._accepted, self._paths, self._endpoint = accepted, paths, endpoint
+        self._scoped = tuple(path + beginning for path in paths for beginning in BEGINNINGS)
+
+    def is_allowed_origin(self, origin: str) -> bool:
+        """Whether pages of an origin may call."""
+        return self._accepted.names_origin(origin)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not self._is_of_mcp(scope):
+            return await self.app(scope, receive, send)
+        headers = Headers(scope=scope)
+        is_open = self.is_allowed_origin(headers.get("origin", ""))
+        if scope["method"] == "OPTIONS" and not (is_open and "access-control-request-method" in headers):
+            return await Response(status_code=405, headers={"allow": "GET, POST, DELETE"})(scope, receive, send)
+        await (super().__call__ if is_open or "origin" not in headers else self.app)(scope, receive, send)
+
+    def _is_of_mcp(self, scope: Scope) -> bool:
+        path = self._endpoint or scope["path"].removeprefix(scope.get("root_path", ""))
+        return path.rstrip("/") in self._paths or path.startswith(self._scoped)
 
 
 def _hint(kind: str, value: object) -> str:

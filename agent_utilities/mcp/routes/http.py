@@ -28,7 +28,7 @@ from agent_utilities.compat.fastmcp_server import whole_lifespan
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.access_log import hide_secrets
 from agent_utilities.mcp.events import Event, RequestRefused
-from agent_utilities.mcp.routes.host_guard import HostGuard, accepted_on, is_guarded
+from agent_utilities.mcp.routes.host_guard import HostGuard, OpenToPages, accepted_on, is_guarded
 from agent_utilities.mcp.wire.request import SelectionMiddleware
 from agent_utilities.runtime.hosts import is_loopback
 from agent_utilities.runtime.process_io import FewLines
@@ -42,6 +42,9 @@ _N_READ = 1 << 16
 """The most bytes of a request in which its id is looked for."""
 _HELD = "agent_utilities.held"
 """Where a scope has the mark of the application whose middleware it has passed."""
+
+_Layer = Callable[..., ASGIApp]
+"""ASGI middleware, given the application that it is around."""
 
 
 def application(
@@ -63,8 +66,13 @@ def application(
     protection = given.pop("host_origin_protection", None)
     hosts, origins = given.pop("allowed_hosts", None) or (), given.pop("allowed_origins", None) or ()
     stateless = given.get("stateless_http")
-    stateless = fastmcp.settings.stateless_http if stateless is None else stateless
-    reading = _reading(server, path, transport, not stateless)
+    theirs = fastmcp.settings
+    stateless = theirs.stateless_http if stateless is None else stateless
+    sse_path = path if transport == "sse" and path is not None else theirs.sse_path
+    mcp_path = path if transport != "sse" and path is not None else theirs.streamable_http_path
+    reading = partial(
+        SelectionMiddleware, host=server, sse_path=sse_path, mcp_path=mcp_path, has_sessions=not stateless
+    )
     given["middleware"] = [*(given.get("middleware") or []), Middleware(reading)]
     # The legacy endpoint first: a provider of auth takes the last one as what its tokens are for.
     beside = sse_routes(make(transport="sse", host_origin_protection=False)) if transport != "sse" else []
@@ -72,23 +80,34 @@ def application(
     app.router.routes.extend([*beside, *more()])
     app.add_middleware(WhileLetIn, server=server)
     app.add_middleware(WholeResponses)
-    outer: list[Callable[[ASGIApp], ASGIApp]] = []
+    accepted = accepted_on(server.address, server.surface.operator.settings, hosts, origins)
+    mcp_paths = [each.rstrip("/") for each in (sse_path, mcp_path, theirs.message_path)]
+    opened: list[_Layer] = [partial(OpenToPages, accepted=accepted, paths=mcp_paths)] if accepted.origins else []
+    outer: list[_Layer] = []
     if is_guarded(protection):
-        accepted = accepted_on(server.address, server.surface.operator.settings, hosts, origins)
         outer.append(partial(HostGuard, accepted=accepted))
         if not accepted.loopback:
             print(f"WARNING: {accepted}", file=sys.stderr)
     if server.record is not None:
         outer.append(server.record.of_http)
     outer.append(partial(RefusedRequests, notify=server.notify))
+    for route in app.router.routes if opened else ():
+        if isinstance(route, Route) and route.methods and route.path.rstrip("/") in mcp_paths:
+            route.methods.add("OPTIONS")  # of a preflight, where another application routes it
+    _hold(app, reading, opened, outer)
+    return app
+
+
+def _hold(app: StarletteWithLifespan, reading: _Layer, opened: list[_Layer], outer: list[_Layer]) -> None:
+    """Put layers around an application, and around each of its routes for another that it is merged into."""
     mark = object()
     for route in app.router.routes:
         if isinstance(route, Route | Mount | WebSocketRoute):
-            route.app = Held(route.app, mark, [partial(reading, endpoint=route.path), *outer])
+            own = [partial(layer, endpoint=route.path) for layer in (reading, *opened)]
+            route.app = Held(route.app, mark, [*own, *outer])
             if not isinstance(route, Mount):
                 route.endpoint = route.app  # by which FastAPI makes a route anew
-    app.add_middleware(Held, mark=mark, layers=outer)
-    return app
+    app.add_middleware(Held, mark=mark, layers=[*opened, *outer])
 
 
 class Held:
@@ -100,7 +119,7 @@ class Held:
         layers: the middleware around it, innermost first.
     """
 
-    def __init__(self, app: ASGIApp, mark: object, layers: Sequence[Callable[[ASGIApp], ASGIApp]]) -> None:
+    def __init__(self, app: ASGIApp, mark: object, layers: Sequence[_Layer]) -> None:
         self.app, self._mark = app, mark
         self._behind = reduce(lambda inner, layer: layer(inner), layers, app)
 
@@ -161,12 +180,6 @@ def tell_when_started(app: StarletteWithLifespan, server: AgentServer) -> None:
                     yield state
 
     app.router.lifespan_context = telling
-
-
-def _reading(server: AgentServer, path: str | None, transport: str, has_sessions: bool) -> partial[SelectionMiddleware]:
-    sse = path if transport == "sse" and path is not None else fastmcp.settings.sse_path
-    streamable = path if transport != "sse" and path is not None else fastmcp.settings.streamable_http_path
-    return partial(SelectionMiddleware, host=server, sse_path=sse, mcp_path=streamable, has_sessions=has_sessions)
 
 
 def sse_routes(app: StarletteWithLifespan) -> list[BaseRoute]:
