@@ -36,22 +36,33 @@ class Entry:
     command: str
     arguments: tuple[str, ...]
     environ: Mapping[str, str]
+    tool_search: str = "off"
+    """Which it has where nothing else is given."""
+
+    @property
+    def defers(self) -> bool:
+        """Whether the server may defer tools itself."""
+        given: list[str] = re.findall(r"--tool-search[ =](\S+)", " ".join(self.arguments))
+        return [self.environ.get("MCP_TOOL_SEARCH", self.tool_search), *given][-1] != "off"
 
     def as_json(self, client: Client) -> dict[str, Any]:
         """Return the entry as a client's file has it. Claude Code and VS Code want the transport named.
+
+        Claude Code defers what servers list, and then a model would have to search for what it searches with.
 
         Source: code.visualstudio.com/docs/copilot/reference/mcp-configuration; cursor.com/docs/mcp;
         code.claude.com/docs/en/mcp; modelcontextprotocol.io/docs/develop/connect-local-servers.
         """
         entry: dict[str, Any] = {"type": "stdio"} if client in ("claude-code", "vscode") else {}
         entry |= {"command": self.command, "args": list(self.arguments)}
+        if client == "claude-code" and self.defers:
+            entry["alwaysLoad"] = True
         return entry | ({"env": dict(self.environ)} if self.environ else {})
 
     def claude_mcp_add(self) -> str:
         """Return the command that adds the entry for all projects of a user of Claude Code."""
-        environ = [part for name, value in self.environ.items() for part in ("--env", f"{name}={value}")]
-        words: Sequence[str] = ("claude", "mcp", "add", self.name, "--scope", "user", *environ, "--", self.command)
-        return shlex.join([*words, *self.arguments])
+        entry = json.dumps(self.as_json("claude-code"), ensure_ascii=False)
+        return shlex.join(["claude", "mcp", "add-json", "--scope", "user", self.name, entry])
 
 
 _FILES: dict[Client, tuple[str, str | None]] = {
@@ -182,7 +193,7 @@ def _gateway_entry(
         raise InputError("the client's own file", str(file), "option --gateway", hint)
     problems = read_config([file], {**os.environ, **environ}).problems
     arguments = ("gateway", os.path.abspath(file), "-t", "stdio", *options)
-    return Entry(name, _program("agent-utilities"), arguments, environ), problems
+    return Entry(name, _program("agent-utilities"), arguments, environ, "auto"), problems
 
 
 def _program(name: str) -> str:

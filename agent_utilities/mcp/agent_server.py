@@ -233,8 +233,9 @@ class AgentServer(FastMCP[Any]):
         return self.features.get(kind)
 
     async def instructions_for(self, request: Request) -> str | None:
-        """Return what a caller is told of the server for models."""
-        return "\n\n".join(filter(None, (self.instructions, *await self.features.instructions(request)))) or None
+        """Return what a caller is told of the server for models, the shortest first: hosts cut it at its end."""
+        texts = filter(None, (self.instructions, *await self.features.instructions(request)))
+        return "\n\n".join(sorted(texts, key=len)) or None
 
     def notify(self, event: Event) -> None:
         """Tell features and observers of an event; returns at once."""

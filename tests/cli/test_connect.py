@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Callable
@@ -190,9 +191,29 @@ class TestCommand:
 
     def test_claude_code_is_told_the_command_for_all_projects_too(self):
         entry = Entry("logs-agent", "/a b/logs-agent-mcp", ("-t", "stdio"), {"A": "1 2"})
-        assert entry.claude_mcp_add() == (
-            "claude mcp add logs-agent --scope user --env 'A=1 2' -- '/a b/logs-agent-mcp' -t stdio"
-        )
+        words = shlex.split(entry.claude_mcp_add())
+        assert words[:-1] == ["claude", "mcp", "add-json", "--scope", "user", "logs-agent"]
+        assert json.loads(words[-1]) == entry.as_json("claude-code")
+
+    @pytest.mark.parametrize(
+        ("arguments", "environ", "by_default", "is_kept"),
+        [
+            ((), {}, "auto", True),
+            ((), {}, "off", False),
+            (("--tool-search", "off"), {}, "auto", False),
+            (("--tool-search=off",), {}, "auto", False),
+            (("--tool-search", "on"), {}, "off", True),
+            (("--tool-search=auto:9", "--read-only"), {}, "off", True),
+            ((), {"MCP_TOOL_SEARCH": "off"}, "auto", False),
+            ((), {"MCP_TOOL_SEARCH": "on"}, "off", True),
+        ],
+    )
+    def test_claude_code_keeps_the_tools_of_a_server_that_defers_itself(
+        self, arguments: tuple[str, ...], environ: dict[str, str], by_default: str, is_kept: bool
+    ) -> None:
+        entry = Entry("gateway", "/bin/agent-utilities", arguments, environ, by_default)
+        assert entry.as_json("claude-code").get("alwaysLoad", False) is is_kept
+        assert "alwaysLoad" not in entry.as_json("cursor")
 
     def test_a_mistake_is_told_in_one_line(self, connect):
         for arguments, message in [

@@ -308,7 +308,7 @@ class Upstreams(Feature):
 
     async def instructions(self, request: Request) -> str | None:
         permitted = [component for kind in KINDS for component in await self.host.components(kind)]
-        return self.provider.instructions(permitted)
+        return self.provider.instructions(permitted, len(self.host.instructions or ""))
 
     def register_metrics(self, registry: CollectorRegistry) -> None:
         from agent_utilities.features.upstreams.metrics import UpstreamCollector

@@ -242,8 +242,12 @@ class UpstreamProvider(KeptProvider):
         """A line for each component that bears another name than its own, or is left out."""
         return self._present.notices
 
-    def instructions(self, permitted: Iterable[object]) -> str | None:
-        """Return what those upstreams say of themselves of which a caller may use any component."""
+    def instructions(self, permitted: Iterable[object], own: int) -> str | None:
+        """Return what those upstreams say of themselves of which a caller may use any component.
+
+        Args:
+            own: how many characters the gateway's own instructions have.
+        """
         usable = {each.caller.config.name for each in permitted if isinstance(each, components.OfUpstream)}
         prefixes, reached = self._present.prefixes, self._present.reached
         return joined(
@@ -251,7 +255,8 @@ class UpstreamProvider(KeptProvider):
                 (name, prefixes[name], snapshot.instructions)
                 for name, (_, snapshot, denials) in reached.items()
                 if name in usable and snapshot.instructions and Key(name, "instructions", "") not in denials
-            ]
+            ],
+            max(0, MOST_CHARACTERS - own),
         )
 
     async def _list_tools(self) -> Sequence[Tool]:
@@ -324,10 +329,10 @@ def _n_listed(upstream: Upstream) -> int:
 
 # -- what upstreams say of themselves ----------------------------------------------------------------------------------
 
-MOST_OF_ONE = 2_000
-"""The most characters of one upstream's instructions."""
-MOST_OF_ALL = 12_000
-"""The most characters of all upstreams' together, headings aside; each is given the same share where they are many."""
+MOST_CHARACTERS = 1_400
+"""The most of what upstreams and the gateway itself say: hosts cut at 2,000, and tool search says something too."""
+_LEAST_CHARACTERS = 150
+"""What each upstream is given at least, of which it is named; those for whom there is no room are counted."""
 
 _CUT = " …"
 _HEADING = re.compile(r"^[ \t]{0,3}#", re.MULTILINE)
@@ -336,20 +341,27 @@ _NO_TEXT = re.compile(
 )
 
 
-def joined(told: Sequence[tuple[str, str, str]]) -> str | None:
+def joined(told: Sequence[tuple[str, str, str]], room: int = MOST_CHARACTERS) -> str | None:
     """Return the instructions of upstreams, each given by name, prefix and text; None where nobody says anything.
 
     What an upstream says is text to us: it can't pose as another's by a heading, nor hide behind characters that
-    nobody sees.
+    nobody sees. The room is shared, and what one leaves is the others'.
     """
-    share = min(MOST_OF_ONE, MOST_OF_ALL // max(1, len(told)))
-    parts = []
-    for upstream, prefix, said in told:
-        if text := _plain(said, share):
-            parts.append(f"## {_plain(upstream, share)} (names begin with `{prefix}_`)\n{text}")
-    return "\n\n".join(parts) or None
+    said = {name: (prefix, text) for name, prefix, given in told if (text := _plain(given, room))}
+    named = list(said)[: room // _LEAST_CHARACTERS]
+    rest = f"Left out: the instructions of {len(said) - len(named)} others." if len(named) < len(said) else ""
+    left, parts = room - len(rest) - 2, dict[str, str]()
+    for i, name in enumerate(sorted(named, key=lambda name: len(said[name][1]))):
+        prefix, text = said[name]
+        share = left // (len(named) - i) - 2
+        parts[name] = _within(f"## {_plain(name, 60)} (names begin with `{prefix}_`)\n{text}", share)
+        left -= len(parts[name]) + 2
+    return "\n\n".join(filter(None, (*(parts[name] for name in named), rest))) or None
 
 
 def _plain(text: str, most: int) -> str:
-    shown = _HEADING.sub(r"\\#", _NO_TEXT.sub(" ", text[: 2 * most].replace("\r\n", "\n"))).strip()
-    return shown if len(shown) <= most else shown[: most - len(_CUT)].rstrip() + _CUT
+    return _within(_HEADING.sub(r"\\#", _NO_TEXT.sub(" ", text[: 2 * most].replace("\r\n", "\n"))).strip(), most)
+
+
+def _within(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - len(_CUT)].rstrip() + _CUT
