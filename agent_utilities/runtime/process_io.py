@@ -1,4 +1,4 @@
-"""What the process reads and writes: input that a signal ends, files as a whole, a log of bounded length."""
+"""What the process reads and writes: input that a signal ends, files as a whole, log records of bounded length."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import select
 import stat
 import tempfile
 import threading
-import time
 import traceback
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -124,27 +123,6 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600, partial_suffix
     except BaseException:
         os.unlink(name)
         raise
-
-
-_N_LINES, _MINUTE_S = 16, 60.0
-
-
-class FewLines:
-    """Says which lines are logged of what strangers cause: each once in a minute, and 16 of them at most."""
-
-    def __init__(self) -> None:
-        self._logged: set[str] = set()
-        self._since_s = 0.0
-
-    def takes(self, text: str) -> bool:
-        """Return whether a line is logged, and count it."""
-        if (now_s := time.monotonic()) - self._since_s > _MINUTE_S:
-            self._since_s = now_s
-            self._logged.clear()
-        if text in self._logged or len(self._logged) >= _N_LINES:
-            return False
-        self._logged.add(text)
-        return True
 
 
 _TEXT_CHARACTERS = 200

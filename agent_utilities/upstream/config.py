@@ -50,6 +50,8 @@ class OAuthClient(BaseModel):
     """The client's id there."""
     client_secret: SecretStr | None = None
     """Its secret; None for a public client."""
+    client_metadata_url: str | None = Field(default=None, pattern=r"^https://[^/\s]+/\S+$")
+    """Where the operator publishes what is registered of us otherwise: the client's id, where such are taken."""
     scopes: tuple[_Name, ...] = ()
     """What is asked for; empty for what the server names."""
     hosts: tuple[_Name, ...] = ()

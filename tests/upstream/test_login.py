@@ -20,6 +20,7 @@ from pydantic import SecretStr
 from agent_utilities.cli.gateway_commands import login_at
 from agent_utilities.errors import InputError
 from agent_utilities.upstream.config import GatewayConfig, OAuthClient, UpstreamConfig
+from agent_utilities.upstream.configuration.config_files import read_servers
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.http.login import DONE, Login, auth_of, tokens_of
 from agent_utilities.upstream.processes.process import ProcessGuard
@@ -96,6 +97,21 @@ class TestWhich:
         assert (login._client_id, login._client_secret, login._scopes) == ("me", "cl1ent-s3cret", ["r"])
         assert login._callback_port == 48123
         assert "cl1ent-s3cret" in secrets_of(config)
+
+    def test_is_by_the_document_that_the_operator_publishes(self, tmp_path: Path) -> None:
+        told = {
+            "type": "http",
+            "url": "https://a.example/mcp",
+            "oauth": {"clientMetadataUrl": "https://b.example/c.json"},
+        }
+        config = read_servers({"mcpServers": {"a": told}}, {}).upstreams[0]
+        assert Login(config, str(tmp_path))._client_metadata_url == "https://b.example/c.json"
+
+    def test_is_by_no_document_elsewhere_than_at_an_address(self) -> None:
+        for wrong in ("http://b.example/c.json", "https://b.example", "https://b.example/", "c.json"):
+            told = {"type": "http", "url": "https://a.example/mcp", "oauth": {"clientMetadataUrl": wrong}}
+            read = read_servers({"mcpServers": {"a": told}}, {})
+            assert (read.upstreams, len(read.problems)) == ((), 1)
 
 
 @pytest.fixture(scope="module")

@@ -213,6 +213,14 @@ class TestWhatAServerSays:
                 sent_by.append(about.token_endpoint_auth_method)
         assert sent_by == ["client_secret_post", "client_secret_basic"]
 
+    @every("taken", [True, False, None])
+    async def test_of_metadata_documents_has_one_be_the_client(self, taken: bool | None) -> None:
+        ours = "https://gateway.example/client.json"
+        async with saying() as at:
+            at.says["client_id_metadata_document_supported"] = taken
+            authorization = await self.begun(at, OAuthClient(client_metadata_url=ours))
+            assert authorization.context.client_info.client_id == (ours if taken else "registered")
+
     async def test_redirects_to_no_other_host(self) -> None:
         async with saying() as at:
             at.says["registration_endpoint"] = f"{at.url}/moved"

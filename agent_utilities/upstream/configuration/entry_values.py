@@ -25,6 +25,7 @@ _NOT_PASSED = re.compile(r"[\x00\ud800-\udfff]")
 _OF_OAUTH = {
     **{"clientid": "client_id", "clientsecret": "client_secret", "callbackport": "callback_port"},
     **dict.fromkeys(("scope", "scopes"), "scopes"),
+    "clientmetadataurl": "client_metadata_url",
 }
 _OF_QUOTA = {name.replace("_", ""): name for name in Quota.model_fields}
 _TRANSPORTS = {"stdio": "stdio", "local": "stdio", "sse": "sse"} | dict.fromkeys(

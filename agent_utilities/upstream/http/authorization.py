@@ -90,7 +90,9 @@ class Authorization:
                     known.token_endpoint_auth_method = "client_secret_post"  # some do not take what all must
             addresses.append(address)
 
-        oauth = OAuthClientProvider(url, about, Known(known), show, stop)
+        oauth = OAuthClientProvider(
+            url, about, Known(known), show, stop, client_metadata_url=client.client_metadata_url
+        )
         try:
             async with asyncio.timeout(ANSWER_S), bounded_client(url, client.hosts) as web:
                 response = await web.send(probe(url, headers), auth=oauth, stream=True)

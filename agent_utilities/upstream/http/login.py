@@ -49,6 +49,7 @@ class Login(OAuth):
             scopes=list(client.scopes) or None,
             callback_port=client.callback_port,
             client_id=client.client_id,
+            client_metadata_url=client.client_metadata_url,
             client_secret=secret.get_secret_value() if secret is not None else None,
             # What every authorization server must take (RFC 6749 2.3.1); FastMCP would send it in the body.
             additional_client_metadata={"token_endpoint_auth_method": "client_secret_basic"} if secret else None,
