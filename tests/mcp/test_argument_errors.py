@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import anyio
+import mcp_types
 import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError
+from mcp.shared.exceptions import MCPError
 from pydantic import Field
 
 from agent_utilities import create_mcp_server
@@ -70,3 +72,22 @@ def test_one_line_tells_what_the_value_and_what_would_do(server: Any, arguments:
     assert line.startswith("wrong arguments for tail: ")
     assert text in line
     assert ("\n" in line, "pydantic" in line) == (False, False)
+
+
+class TestArgumentsThatAreNoObject:
+    @pytest.mark.anyio
+    @every("mode", ["legacy", "auto"])
+    @every("arguments", ['{"path": "a"}', [1], 5, True, "", [], 0])
+    @every("name", ["tail", "call_tool", "tool_search", "nonesuch"])
+    async def test_are_told_by_their_key(self, mode: str, arguments: Any, name: str) -> None:
+        server = create_mcp_server("logs", environ={"MCP_TOOL_SEARCH": "on"})
+        server.tool(tail)
+        async with Client(server, mode=mode) as client:
+            asked = mcp_types.CallToolRequest(
+                params=mcp_types.CallToolRequestParams.model_construct(name=name, arguments=arguments)
+            )
+            with (
+                pytest.warns(UserWarning, match="serializ"),
+                pytest.raises(MCPError, match="`arguments` is no object: "),
+            ):
+                await client.session.send_request(asked, mcp_types.CallToolResult)

@@ -6,6 +6,7 @@ import json
 import logging
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial, reduce
@@ -31,7 +32,6 @@ from agent_utilities.mcp.events import Event, RequestRefused
 from agent_utilities.mcp.routes.host_guard import HostGuard, OpenToPages, accepted_on, is_guarded
 from agent_utilities.mcp.wire.request import SelectionMiddleware
 from agent_utilities.runtime.hosts import is_loopback
-from agent_utilities.runtime.process_io import FewLines
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
@@ -40,6 +40,8 @@ logger = logging.getLogger("agent_utilities.http")
 
 _N_READ = 1 << 16
 """The most bytes of a request in which its id is looked for."""
+_N_LOGGED, _MINUTE_S = 16, 60.0
+"""The most lines in a minute, each another: strangers may not fill the log."""
 _HELD = "agent_utilities.held"
 """Where a scope has the mark of the application whose middleware it has passed."""
 
@@ -290,7 +292,8 @@ class RefusedRequests:
 
     def __init__(self, app: ASGIApp, notify: Callable[[Event], None]) -> None:
         self.app, self._notify = app, notify
-        self._few = FewLines()
+        self._logged: set[str] = set()
+        self._since_s = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -343,7 +346,11 @@ class RefusedRequests:
 
     def _note(self, status: int, text: str) -> None:
         self._notify(RequestRefused(status))
-        if self._few.takes(text):
+        if (now_s := time.monotonic()) - self._since_s > _MINUTE_S:
+            self._since_s = now_s
+            self._logged.clear()
+        if text not in self._logged and len(self._logged) < _N_LOGGED:
+            self._logged.add(text)
             logger.log(logging.INFO if status == 401 else logging.WARNING, "%s", text)
 
 

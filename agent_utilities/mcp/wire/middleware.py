@@ -103,7 +103,9 @@ class WireMiddleware:
         Raises:
             MCPError: its selection is malformed, or a feature could not tell its bounds.
         """
-        client = None
+        client, arguments = None, (ctx.params or {}).get("arguments")
+        if ctx.method in _LOOK_UPS and not isinstance(arguments, dict | None):
+            raise MCPError(mcp_types.INVALID_PARAMS, f"`arguments` is no object: {arguments!r:.99}")
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             client = Client(ctx, self._host.changes.tell_tools, self._host.changes.heard)
         try:
