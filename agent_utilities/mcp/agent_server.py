@@ -48,7 +48,6 @@ from agent_utilities.mcp.tool_origin import KnownTools, ToolOrigin, origin_of
 from agent_utilities.mcp.wire.middleware import WireMiddleware
 from agent_utilities.mcp.wire.parameter_headers import header_schema
 from agent_utilities.mcp.wire.request import Callers
-from agent_utilities.mcp.wire.unreadable import answer_unreadable
 from agent_utilities.runtime import event_loop
 from agent_utilities.selection.model import Selection
 
@@ -139,7 +138,6 @@ class AgentServer(FastMCP[Any]):
         if not has_version:
             sdk.version = NO_VERSION  # FastMCP would give its own.
         sdk_server.keep_log_levels(sdk)
-        answer_unreadable(sdk)
         wire = WireMiddleware(self)
         sdk.middleware += [self.stopping, wire]
         sdk.get_tool_input_schema = partial(header_schema, self)
@@ -414,7 +412,10 @@ class AgentServer(FastMCP[Any]):
         Raises:
             SelectionError: a deny fits nothing; see `OperatorBounds.announce`.
         """
+        from agent_utilities.mcp.wire.unreadable import answer_unreadable  # over HTTP each message has an answer
+
         self.transport = "stdio"
+        answer_unreadable(low_level_server(self))
         async with whole_lifespan(self):
             await self.operator_bounds.announce(on_stderr=True, log_level=options.get("log_level"))
             with self.stopping.heeding_signals():

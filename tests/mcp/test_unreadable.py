@@ -6,8 +6,10 @@ import io
 import json
 import logging
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -17,9 +19,13 @@ from mcp.server.stdio import stdio_server
 
 from agent_utilities import AgentServer
 from agent_utilities.compat.fastmcp_server import low_level_server
+from agent_utilities.mcp.wire.unreadable import answer_unreadable
 from tests.every import every
 from tests.mcp.servers import log_server
-from tests.wire.raw_clients import HELLO
+from tests.upstream.gateway_process import environ
+from tests.upstream.processes import FAULTY_SERVER
+from tests.wire.processes import Launch
+from tests.wire.raw_clients import HELLO, raw_stdio
 from tests.wire.wires import modern_request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -97,6 +103,7 @@ def pipe() -> Iterator[tuple[io.TextIOWrapper, io.TextIOWrapper]]:
 async def connected(mcp: AgentServer) -> AsyncIterator[tuple[Write, Read]]:
     """Serve over the SDK's own stdio transport, on pipes; give what writes to it, and what reads the next message."""
     sdk = low_level_server(mcp)
+    answer_unreadable(sdk)
     with pipe() as (stdin, client), pipe() as (came, stdout):
 
         async def read() -> dict[str, Any]:
@@ -192,3 +199,28 @@ async def test_few_of_them_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "agent_utilities.wire"):
         await answers([b"1" * n + b"x" for n in range(1, 99)] + [b"hello"] * 99)
     assert 1 < len([each for each in caplog.records if "can't be read" in each.getMessage()]) <= 16
+
+
+def command_of(kind: str, folder: Path) -> list[str]:
+    """Return the command line of a server, or of a gateway, over stdio."""
+    if kind == "server":
+        return Launch().command("-t", "stdio")
+    config = folder / "mcp.json"
+    config.write_text(
+        json.dumps({"mcpServers": {"up": {"command": sys.executable, "args": ["-I", "-S", str(FAULTY_SERVER)]}}})
+    )
+    return [str(Path(sys.executable).with_name("agent-utilities")), "gateway", str(config)]
+
+
+@pytest.mark.outside
+@pytest.mark.parametrize("kind", ["server", "gateway"])
+def test_a_process_answers_and_goes_on(kind: str, tmp_path: Path) -> None:
+    with raw_stdio(command_of(kind, tmp_path), environ(tmp_path)) as raw:
+        stdin, stdout = raw.process.stdin, raw.process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(NO_JSON["half a surrogate pair"] + b"\n")
+        stdin.flush()
+        answered = next(each for line in stdout if "id" in (each := json.loads(line)))
+        assert told([answered]) == [(71, -32700)]
+        assert raw.ask("ping", {})[-1]["result"] == {}

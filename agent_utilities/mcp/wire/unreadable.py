@@ -22,7 +22,7 @@ _TOKEN = re.compile(rf"({_TEXT}?)(?:\s*:\s*(-?\d++(?![.eE])|{_TEXT}|))?|[][{{}}]
 
 
 def answer_unreadable(sdk: Any) -> None:
-    """Have a server answer what it can't read, on every connection that is a stream of messages: stdio and SSE."""
+    """Have a server answer what it can't read of a stream of messages."""
     run = sdk.run
 
     async def running(messages: Any, answers: Any, options: Any, raise_exceptions: bool = False) -> None:
