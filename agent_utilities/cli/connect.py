@@ -39,12 +39,6 @@ class Entry:
     tool_search: str = "off"
     """Which it has where nothing else is given."""
 
-    @property
-    def defers(self) -> bool:
-        """Whether the server may defer tools itself."""
-        given: list[str] = re.findall(r"--tool-search[ =](\S+)", " ".join(self.arguments))
-        return [self.environ.get("MCP_TOOL_SEARCH", self.tool_search), *given][-1] != "off"
-
     def as_json(self, client: Client) -> dict[str, Any]:
         """Return the entry as a client's file has it. Claude Code and VS Code want the transport named.
 
@@ -55,7 +49,8 @@ class Entry:
         """
         entry: dict[str, Any] = {"type": "stdio"} if client in ("claude-code", "vscode") else {}
         entry |= {"command": self.command, "args": list(self.arguments)}
-        if client == "claude-code" and self.defers:
+        given: list[str] = re.findall(r"--tool-search[ =](\S+)", " ".join(self.arguments))
+        if client == "claude-code" and [self.environ.get("MCP_TOOL_SEARCH", self.tool_search), *given][-1] != "off":
             entry["alwaysLoad"] = True
         return entry | ({"env": dict(self.environ)} if self.environ else {})
 

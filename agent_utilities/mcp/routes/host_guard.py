@@ -51,15 +51,13 @@ class Accepted:
 
     def names_origin(self, text: str) -> bool:
         """Whether an origin is named by the operator or the author."""
-        origin = read_origin(text)
-        return any(pattern.fits(origin, text) for pattern in self.origins)
+        return any(pattern.fits(read_origin(text), text) for pattern in self.origins)
 
     def takes_origin(self, text: str, host: Host) -> bool:
         """Whether a request that gets in by its host does so from a page of an origin too."""
-        origin = read_origin(text)
         if self.names_origin(text):
             return True
-        if origin is None:
+        if (origin := read_origin(text)) is None:
             return False
         if self.loopback and is_loopback(origin.name) and is_loopback(host.name):
             return True
@@ -163,17 +161,14 @@ class OpenToPages(CORSMiddleware):
         return self._accepted.names_origin(origin)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not self._is_of_mcp(scope):
+        path = self._endpoint or scope.get("path", "").removeprefix(scope.get("root_path", ""))
+        if scope["type"] != "http" or not (path.rstrip("/") in self._paths or path.startswith(self._scoped)):
             return await self.app(scope, receive, send)
         headers = Headers(scope=scope)
         is_open = self.is_allowed_origin(headers.get("origin", ""))
         if scope["method"] == "OPTIONS" and not (is_open and "access-control-request-method" in headers):
             return await Response(status_code=405, headers={"allow": "GET, POST, DELETE"})(scope, receive, send)
         await (super().__call__ if is_open or "origin" not in headers else self.app)(scope, receive, send)
-
-    def _is_of_mcp(self, scope: Scope) -> bool:
-        path = self._endpoint or scope["path"].removeprefix(scope.get("root_path", ""))
-        return path.rstrip("/") in self._paths or path.startswith(self._scoped)
 
 
 def _hint(kind: str, value: object) -> str:
