@@ -23,6 +23,11 @@ _MetaKey = Annotated[
     _Name, StringConstraints(pattern=r"\A(?!progressToken\Z|io\.modelcontextprotocol/|agent-utilities/)[^*]+\Z")
 ]
 """Keys of the protocol and of the gateway are between it and its callers."""
+_Prefix = Annotated[
+    str,
+    StringConstraints(pattern=r"\A(?!.*_[0-9a-f]{12}\Z)(?:[A-Za-z0-9](?:[A-Za-z0-9_-]{0,38}[A-Za-z0-9])?)?\Z"),
+]
+"""What every host takes at the beginning of a name; what ends like a hash could take the place of one."""
 _Seconds = Annotated[float, Field(strict=True, gt=0, le=7 * 24 * 3600, allow_inf_nan=False)]
 
 
@@ -66,7 +71,7 @@ class UpstreamConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re")
 
     name: str
-    """The server's name in the file: the prefix of its tools, and its toolset."""
+    """The server's name in the file: its toolset, and the prefix of its tools where it has none of its own."""
     source: str
     """Where it stands, such as `.mcp.json: mcpServers.git`."""
     transport: Transport
@@ -105,6 +110,9 @@ class UpstreamConfig(BaseModel):
     """By field, the key that it is written under in the file: `deny` may stand there as `disabledTools`."""
     lazy: StrictBool = True
     """False: its tools are pins, in every list where they are permitted."""
+    prefix: _Prefix | None = None
+    """What the names of its tools and prompts begin with, before an underscore; its own name where None. Where it is
+    empty they bear their own names, and what another lists under one of them is left out of both."""
     tags: tuple[_Name, ...] = ()
     """Tags that each of its components bears beside its own."""
     description: str = ""

@@ -6,6 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
+from types import MappingProxyType
+
+from agent_utilities.catalog.entry_tools import EVERY_NAME
 
 MAX_LENGTH = 64
 """The longest name that the strictest hosts take, in characters."""
@@ -14,6 +17,8 @@ _MAX_PREFIX = 40
 _HASH_LENGTH = 12
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 _PLAIN = re.compile(r"(?!.*_[0-9a-f]{12}\Z)[A-Za-z0-9_-]+\Z")
+_OF_THE_GATEWAY = frozenset((*EVERY_NAME, "capability", "show_context"))
+"""Names that mean a tool of the gateway's own, where it is listed."""
 _VALUE = re.compile(r"\{[^{}]*\}")
 
 
@@ -25,13 +30,19 @@ class Namespace:
 
     A name that two upstreams could give (`a_b_c`, by `a` and by `a_b`) belongs to the longer prefix; the other gets a
     hash. So does a name that looks as if it had one, such that nobody can take the place of a hashed name.
+
+    `own` has prefixes that the operator wrote, by upstream. An empty one leaves its upstream's names as they are, but
+    for those that are another's by its prefix, or the gateway's; all such upstreams are one space, see `names_here`.
     """
 
-    def __init__(self, upstreams: Iterable[str]) -> None:
-        self.prefixes: Mapping[str, str] = _prefixes(sorted(set(upstreams)))
+    def __init__(self, upstreams: Iterable[str], own: Mapping[str, str | None] = MappingProxyType({})) -> None:
+        self._own = {name: own.get(name) for name in sorted(set(upstreams))}
+        self.prefixes: Mapping[str, str] = _prefixes(self._own)
         """By upstream, the prefix of its names, without the underscore."""
         prefixes = self.prefixes.values()
-        self._longer = {each: tuple(f"{x}_" for x in prefixes if x.startswith(f"{each}_")) for each in prefixes}
+        self._longer = {
+            each: tuple(f"{x}_" for x in prefixes if x != each and x.startswith(head(each))) for each in prefixes
+        }
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Namespace) and self.prefixes == other.prefixes
@@ -43,19 +54,26 @@ class Namespace:
         beginning and a hash of the original.
         """
         prefix = self.prefixes[upstream]
-        plain = f"{prefix}_{name}"
-        if name and _is_plain(plain) and not plain.startswith(self._longer[prefix]):
+        plain = head(prefix) + name
+        is_others = plain.startswith(self._longer[prefix]) or (not prefix and plain in _OF_THE_GATEWAY)
+        if name and _is_plain(plain) and not is_others:
             return plain
         return _hashed(plain, (upstream, name))
 
     def notices(self) -> tuple[str, ...]:
-        """Return a line for each upstream whose prefix is not its name."""
+        """Return a line for each upstream whose prefix is not its name, nor what its operator wrote."""
         return tuple(
-            f"upstream {name!r}: its tools bear the prefix {prefix!r}, since its name has characters that hosts don't"
-            " take in a tool's name, or is too long, or is as good as another's"
+            f"upstream {name!r}: its tools bear the prefix {prefix!r}, since its "
+            + ("name" if self._own[name] is None else f"prefix {self._own[name]!r}")
+            + " has characters that hosts don't take in a tool's name, or is too long, or is as good as another's"
             for name, prefix in self.prefixes.items()
-            if name != prefix
+            if prefix not in (self._own[name], name)
         )
+
+
+def head(prefix: str) -> str:
+    """Return what names with a prefix begin with."""
+    return f"{prefix}_" if prefix else ""
 
 
 Here = tuple[dict[tuple[str, str], str], list[str]]
@@ -63,24 +81,26 @@ Here = tuple[dict[tuple[str, str], str], list[str]]
 
 
 def names_here(namespace: Namespace, listed: Mapping[str, Sequence[str]]) -> Here:
-    """Return the names of one kind of component of all upstreams."""
+    """Return the names of one kind of component of all upstreams.
+
+    What upstreams without a prefix both list is left out of both: whoever comes later can't take what a caller or a
+    rule knows as another's, and a deny of that name is not lifted by giving it another.
+    """
     here: dict[tuple[str, str], str] = {}
-    holders: dict[str, tuple[str, str]] = {}
+    holders: dict[str, list[str]] = {}
     notices = []
     for upstream, names in listed.items():
         for original in names:
-            name = namespace.namespaced(upstream, original)
-            if name in holders:
-                holder, held = holders[name]
-                notices.append(
-                    f"upstream {upstream!r}: {original!r} is left out, the name {name!r} is taken"
-                    f" by {held!r} of {holder!r}"
-                )
-                continue
-            holders[name] = upstream, original
-            here[upstream, original] = name
-            if name != f"{namespace.prefixes[upstream]}_{original}":
-                notices.append(f"{name!r} is what upstream {upstream!r} calls {original!r}: hosts don't take that name")
+            name = here[upstream, original] = namespace.namespaced(upstream, original)
+            holders.setdefault(name, []).append(upstream)
+            if name != head(namespace.prefixes[upstream]) + original:
+                why = "hosts don't take that name, or it is as good as another's"
+                notices.append(f"{name!r} is what upstream {upstream!r} calls {original!r}: {why}")
+    for name, several in holders.items():
+        if len(several) > 1:
+            what = "left out; write a `prefix` for one of them" if len(set(several)) > 1 else "taken once"
+            notices.append(f"{name!r} is listed by the upstreams {', '.join(map(repr, several))}, and {what}")
+    here = {key: name for key, name in here.items() if len(set(holders[name])) == 1}
     return here, notices
 
 
@@ -97,7 +117,7 @@ def uris_here(namespace: Namespace, listed: Mapping[str, Sequence[str]]) -> Here
         for original in dict.fromkeys(originals):
             uri, told = original, f"upstream {upstream!r}: the resource {original!r} is"
             if (holder := holders.get(_shape(uri), upstream)) != upstream:
-                uri = _with_prefix(original, namespace.prefixes[upstream])
+                uri = _with_prefix(original, namespace.prefixes[upstream] or _ODD.sub("_", upstream))
                 notices.append(f"{told} listed as {uri!r}, since upstream {holder!r} has that URI too")
             if (holder := holders.setdefault(_shape(uri), upstream)) != upstream:
                 notices.append(f"{told} left out, the URI {uri!r} is taken by upstream {holder!r}")
@@ -106,16 +126,18 @@ def uris_here(namespace: Namespace, listed: Mapping[str, Sequence[str]]) -> Here
     return here, notices
 
 
-def _prefixes(upstreams: Sequence[str]) -> dict[str, str]:
-    """Return each upstream's prefix: its name, else its name without odd characters, else that and a hash."""
-    wished = {name: _ODD.sub("_", name) for name in upstreams}
-    n_wished = Counter(wished.values())
+def _prefixes(own: Mapping[str, str | None]) -> dict[str, str]:
+    """Return each upstream's prefix: its own, which is nobody else's, or its name without odd characters, or a hash."""
+    wished = {name: _ODD.sub("_", name) for name, prefix in own.items() if prefix is None}
+    n_wished, n_own = Counter(wished.values()), Counter(own.values())
     prefixes = {}
-    for name, prefix in wished.items():
-        is_its_own = prefix == name or n_wished[prefix] == 1
-        prefixes[name] = (
-            prefix if is_its_own and _is_plain(prefix, _MAX_PREFIX) else _hashed(name, (name,), _MAX_PREFIX)
-        )
+    for name, prefix in own.items():
+        is_own = prefix == "" or (n_own[prefix] == 1 and prefix not in n_wished)
+        if prefix is None:
+            prefix = wished[name]
+            is_own = prefix == name or n_wished[prefix] == 1
+        is_plain = own[name] == "" or _is_plain(prefix, _MAX_PREFIX)
+        prefixes[name] = prefix if is_own and is_plain else _hashed(name, (name,), _MAX_PREFIX)
     return prefixes
 
 

@@ -87,6 +87,62 @@ class TestTwoUpstreams:
         assert space.namespaced("a_b", hashed.removeprefix("a_b_")) != hashed
 
 
+own_prefixes = st.none() | st.just("") | st.text(alphabet="ab_", min_size=1, max_size=3)
+
+
+class TestPrefixesOfTheirOwn:
+    def test_stand_in_the_place_of_the_name(self) -> None:
+        space = Namespace(["git", "time"], {"git": "g"})
+        assert (space.namespaced("git", "status"), space.namespaced("time", "now")) == ("g_status", "time_now")
+        assert space.notices() == ()
+
+    def test_may_be_none(self) -> None:
+        space = Namespace(["git", "time"], {"git": ""})
+        assert space.namespaced("git", "git_status") == "git_status"
+        assert space.prefixes == {"git": "", "time": "time"}
+        assert space.notices() == ()
+
+    def test_that_is_none_gives_no_name_of_anothers_or_of_the_gateway(self) -> None:
+        space = Namespace(["git", "time", "x"], {"git": "", "x": "n"})
+        for name in ("time_now", "n_now", "tool_search", "call_tool", "mcp_load", "capability", "show_context", "a.b"):
+            assert re.fullmatch(r".+_[0-9a-f]{12}", space.namespaced("git", name)), name
+        assert Namespace(["git"]).namespaced("git", "call_tool") == "git_call_tool"
+
+    def test_are_nobodys_that_has_them_by_its_name_or_that_two_wrote(self) -> None:
+        space = Namespace(["git", "g", "gh", "hub"], {"git": "g", "gh": "x", "hub": "x"})
+        assert space.prefixes["g"] == "g"
+        assert all(re.fullmatch(r"\w+_[0-9a-f]{12}", space.prefixes[name]) for name in ("git", "gh", "hub"))
+        assert ["prefix 'g'" in notice for notice in space.notices()] == [False, True, False]
+
+    def test_what_two_without_one_both_list_is_left_out_of_both(self) -> None:
+        space = Namespace(["a", "b", "c"], {"a": "", "b": ""})
+        for order in permutations(["a", "b", "c"]):
+            listed = {upstream: ["read", upstream * 2] for upstream in order}
+            names, (notice,) = names_here(space, listed)
+            assert names == {("a", "aa"): "aa", ("b", "bb"): "bb", ("c", "read"): "c_read", ("c", "cc"): "c_cc"}
+            assert "'read' is listed by the upstreams " in notice
+            assert "write a `prefix` for one of them" in notice
+
+    @given(
+        st.dictionaries(confusable, own_prefixes, min_size=1, max_size=4),
+        st.lists(confusable | st.sampled_from(["a_b_c", "aa", "b_"]), max_size=6, unique=True),
+    )
+    def test_law_no_name_is_ever_two_upstreams(self, own: dict[str, str | None], tools: list[str]) -> None:
+        space = Namespace(own, own)
+        names, _ = names_here(space, dict.fromkeys(own, tools))
+        assert len(set(names.values())) == len(names)
+        for (upstream, tool), name in names.items():  # whatever others list, it is no name of another's
+            for other in own:
+                alone, _ = names_here(space, {other: tools})
+                assert other == upstream or name not in alone.values()
+            assert names_here(space, {upstream: [tool]})[0] == {(upstream, tool): name}
+
+    @given(st.dictionaries(any_name, own_prefixes, min_size=1, max_size=3), any_name)
+    def test_law_names_are_what_every_host_takes(self, own: dict[str, str | None], tool: str) -> None:
+        space = Namespace(own, own)
+        assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", space.namespaced(upstream, tool)) for upstream in own)
+
+
 class TestTable:
     @settings(max_examples=100)
     @given(st.dictionaries(any_name, st.lists(any_name, max_size=5), max_size=3))

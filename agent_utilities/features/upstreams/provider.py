@@ -27,7 +27,7 @@ from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.runtime.waiting import finish_in_turns
 from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.names import Namespace, names_here, uris_here
+from agent_utilities.upstream.names import Namespace, head, names_here, uris_here
 from agent_utilities.upstream.operator.lock import Key, Kind
 from agent_utilities.upstream.operator.operator_rules import OperatorRules
 from agent_utilities.upstream.snapshot import Snapshot
@@ -89,7 +89,8 @@ def union_of(
     Each of `own` is in the place of the one of its name.
     """
     upstreams = [own[each.config.name][0] if each.config.name in own else each for each in upstreams]
-    namespace = Namespace(upstream.config.name for upstream in upstreams)
+    prefixes = {upstream.config.name: upstream.config.prefix for upstream in upstreams}
+    namespace = Namespace(prefixes, prefixes)
     tags = operators_tags(upstream.config for upstream in upstreams)
     seen = [(each, each.config, each.snapshot) for each in upstreams if each.config.enabled]
     reached: dict[str, _Reached] = {}
@@ -221,7 +222,7 @@ class UpstreamProvider(KeptProvider):
 
     def prefix_of(self, upstream: str) -> str:
         """Return what the names of an upstream's tools and prompts begin with."""
-        return f"{self._present.prefixes.get(upstream, upstream)}_"
+        return head(self._present.prefixes.get(upstream, upstream))
 
     def upstreams_of(self, bounds: Bounds) -> dict[str, int]:
         """Return the names of the upstreams of which bounds permit anything, each with how many of its tools."""
@@ -354,7 +355,8 @@ def joined(told: Sequence[tuple[str, str, str]], room: int = MOST_CHARACTERS) ->
     for i, name in enumerate(sorted(named, key=lambda name: len(said[name][1]))):
         prefix, text = said[name]
         share = left // (len(named) - i) - 2
-        parts[name] = _within(f"## {_plain(name, 60)} (names begin with `{prefix}_`)\n{text}", share)
+        begin = f" (names begin with `{prefix}_`)" if prefix else ""
+        parts[name] = _within(f"## {_plain(name, 60)}{begin}\n{text}", share)
         left -= len(parts[name]) + 2
     return "\n\n".join(filter(None, (*(parts[name] for name in named), rest))) or None
 

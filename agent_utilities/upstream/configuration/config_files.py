@@ -15,6 +15,7 @@ from agent_utilities.upstream.configuration.config_text import described, parsed
 from agent_utilities.upstream.configuration.host_files import containers, is_kept_off, reading_of
 from agent_utilities.upstream.configuration.server_entry import Reader
 from agent_utilities.upstream.errors import ConfigError
+from agent_utilities.upstream.names import Namespace
 
 MAX_SERVERS = 1000
 """The most servers that are read from one file."""
@@ -93,7 +94,7 @@ def read_config(files: Sequence[Path], environ: Mapping[str, str], *, folder: Pa
     if errors and not digests:
         raise errors[0]
     return GatewayConfig(
-        upstreams=tuple(filter(None, upstreams.values())),
+        upstreams=_apart(upstreams, problems),
         problems=tuple(problems),
         notices=tuple(notices),
         files=tuple(digests),
@@ -111,9 +112,25 @@ def read_servers(told: Mapping[str, Any], environ: Mapping[str, str]) -> Gateway
         ConfigError: it can't be read as a config file's.
     """
     servers, reader = _read_file(Path("mcp.json"), told, environ, Path.cwd())
-    return GatewayConfig(
-        upstreams=tuple(filter(None, servers.values())), problems=tuple(reader.problems), notices=tuple(reader.notices)
-    )
+    upstreams = _apart(servers, reader.problems)
+    return GatewayConfig(upstreams=upstreams, problems=tuple(reader.problems), notices=tuple(reader.notices))
+
+
+def _apart(servers: Mapping[str, UpstreamConfig | None], problems: list[str]) -> tuple[UpstreamConfig, ...]:
+    """Return the servers that could be taken, without those of which two would have one prefix since one is written so.
+
+    Neither has it, for a rule or a caller may know its names as the other's (law L2).
+    """
+    names = Namespace(servers, {name: each.prefix if each else None for name, each in servers.items()}).prefixes
+    there = [each for each in servers.values() if each is not None]
+    clashing = {each.prefix for each in there if each.prefix not in (None, names[each.name])}
+    for each in there:
+        if clash := clashing & {each.prefix, names[each.name]}:
+            hint = "write a `prefix` for it that no other server has, as its prefix or name"
+            problems.append(
+                shown(f"{each.source}: names that begin with {clash.pop()!r} are another's too; {hint}", 1000)
+            )
+    return tuple(each for each in there if not clashing & {each.prefix, names[each.name]})
 
 
 def read_unfilled(path: Path, content: bytes, environ: Mapping[str, str]) -> tuple[UpstreamConfig, ...]:
