@@ -197,6 +197,7 @@ class TestOfOurOwn:
             "credentials": "caller",
             "lazy": False,
             "isolate": True,
+            "prefix": "g",
             "tags": ["docs"],
             "forwardHeaders": ["X-Tenant"],
             "forwardMeta": ["example.com/Tenant"],
@@ -228,6 +229,7 @@ class TestOfOurOwn:
             "allow": {"read"},
             "deny": frozenset(),
             "lazy": False,
+            "prefix": "g",
             "tags": ("docs",),
             "description": "what it is for",
             "isolate": True,
@@ -253,6 +255,43 @@ def test_the_docs_say_of_every_key_in_each_spelling_what_it_is_for() -> None:
     table = page.partition("| key | what it says | whose files have it |")[2].partition("\n\n")[0]
     cells = [row.split(" | ") for row in table.splitlines()[2:]]
     assert [tuple(re.findall("`(.+?)`", key)) for key, _, _ in cells] == [key.spellings for key in KEYS]
+
+
+class TestPrefixes:
+    def read(self, tmp_path: Path, **prefixes: str | None) -> tuple[list[str], list[str]]:
+        """Return the names of the servers that are taken, and the problems, of servers with these prefixes."""
+        servers = {name: {"command": "x", "prefix": prefix} for name, prefix in prefixes.items()}
+        config = config_of(tmp_path / "mcp.json", {"mcpServers": servers})
+        return [each.name for each in config.upstreams], list(config.problems)
+
+    def test_are_what_every_host_takes(self, tmp_path: Path) -> None:
+        for prefix in ("g", "", "a-b", "x" * 40, "G1"):
+            assert self.read(tmp_path, git=prefix) == (["git"], [])
+        for prefix in ("g_", "_g", "a b", "a.b", "x" * 41, "g_0123456789ab", "ä", 5, True, ["g"]):
+            names, (problem,) = self.read(tmp_path, git=prefix)  # type: ignore[arg-type]
+            assert names == []
+            assert "git.prefix: is " in problem
+            assert "write up to 40 letters, digits, `-` or `_` without one at the end" in problem
+
+    def test_that_two_would_have_cost_both_their_places_and_no_other(self, tmp_path: Path) -> None:
+        for prefixes in ({"git": "g", "g": None}, {"git": "g", "gh": "g"}, {"git": "a_b", "a b": None}):
+            names, problems = self.read(tmp_path, time=None, **prefixes)
+            assert names == ["time"]
+            assert len(problems) == 2
+            assert all("names that begin with" in problem and "write a `prefix`" in problem for problem in problems)
+
+    def test_of_a_server_that_is_left_out_are_nobody_elses(self, tmp_path: Path) -> None:
+        servers = {"g": {"command": "x", "args": ["${NOT_SET}"]}, "git": {"command": "x", "prefix": "g"}}
+        config = config_of(tmp_path / "mcp.json", {"mcpServers": servers})
+        assert (config.upstreams, len(config.problems)) == ((), 2)
+
+    def test_may_be_none_at_many(self, tmp_path: Path) -> None:
+        assert self.read(tmp_path, git="", time="", gh=None) == (["git", "time", "gh"], [])
+
+    def test_are_needed_where_callers_log_in_themselves(self, tmp_path: Path) -> None:
+        server = {"url": "https://x.example/mcp", "credentials": "caller", "prefix": ""}
+        (problem,) = config_of(tmp_path / "mcp.json", {"mcpServers": {"a": server}}).problems
+        assert "no prefix for the tool to log in by" in problem
 
 
 class TestSeveralFiles:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from agent_utilities.settings import Quota
-from agent_utilities.upstream.configuration.variables import REFERENCE, Reading, Unusable
+from agent_utilities.upstream.configuration.variables import REFERENCES, Reading, Unusable
 
 _T = TypeVar("_T")
 
@@ -22,6 +22,7 @@ Raises:
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _NOT_PASSED = re.compile(r"[\x00\ud800-\udfff]")
 """NUL, and half a surrogate pair, which an escape can spell."""
+_LIKE_A_NAME = re.compile(r"(?:[A-Z][A-Z0-9_]*|[a-z]+(?:_[a-z]+)+)\Z")
 _OF_OAUTH = {
     **{"clientid": "client_id", "clientsecret": "client_secret", "callbackport": "callback_port"},
     **dict.fromkeys(("scope", "scopes"), "scopes"),
@@ -93,18 +94,22 @@ def variables(value: Any, reading: Reading) -> Any:
 
 
 def own_variables(value: Any, reading: Reading) -> dict[str, str]:
-    """Read names of variables of the user's own that are handed on where they are set."""
-    names = [_a(str, name) for name in _a(list, value)]
+    """Read names of variables of the user's own that are handed on where they are set; Codex may say where from."""
+    names = [_a(str, each.get("name") if isinstance(each, dict) else each) for each in _a(list, value)]
     return {name: _own(name, reading) for name in names if name in reading.environ}
 
 
+def needed_variables(value: Any, reading: Reading) -> dict[str, str]:
+    """Read names of variables of the user's own without which a server is of no use; Goose has them in a keyring."""
+    return {name: _own(name, reading) for name in _a(list, value)}
+
+
 def _own(name: Any, reading: Reading) -> str:
-    """Return the value of a variable of the user's own; what is no variable's name may be a secret, and is not told."""
-    if reading.keeps_references:
-        return f"${{env:{name}}}"
-    if _a(str, name) not in reading.environ:
-        raise Unusable("names a variable that is not set", "set it")
-    return reading.environ[name]
+    """Return the value of a variable of the user's own; what is not like a name may be a secret, and is not told."""
+    if _a(str, name) not in reading.environ and not reading.keeps_references:
+        named = f"the variable {name}" if _LIKE_A_NAME.match(name) else "a variable"
+        raise Unusable(f"names {named}, which is not set", "set it")
+    return f"${{env:{name}}}" if reading.keeps_references else str(reading.environ[name])
 
 
 def headers(value: Any, reading: Reading) -> Any:
@@ -117,14 +122,22 @@ def headers(value: Any, reading: Reading) -> Any:
 
 
 def env_headers(value: Any, reading: Reading) -> dict[str, str]:
-    """Read headers whose values are those of the user's own variables of these names."""
-    return {header: _own(name, reading) for header, name in _a(dict, value).items()}
+    """Read headers whose values are those of the user's own variables of these names, where they are set."""
+    given = {}
+    for header, name in _a(dict, value).items():
+        try:
+            given[header] = _own(name, reading)
+        except Unusable as error:
+            if not error.what:  # no text
+                raise
+            reading.told.append(f"{header} is left out: it {error.what}")
+    return given
 
 
 def url(value: Any, reading: Reading) -> str:
     """Read an address."""
     address: str = filled(_a(str, value), reading).strip()
-    if reading.keeps_references and REFERENCE.search(address):
+    if reading.keeps_references and REFERENCES[reading.references].search(address):
         return address
     try:
         parts = urlsplit(address)
@@ -157,6 +170,11 @@ def oauth(value: Any, reading: Reading) -> dict[str, Any]:
     if isinstance(scopes := client.get("scopes"), str):
         client["scopes"] = scopes.split()
     return {"auth": "oauth", "oauth": client or None}
+
+
+def some(value: Any, reading: Reading) -> Any:
+    """Read a list of which none means all."""
+    return value or None
 
 
 def quota(value: Any, reading: Reading) -> dict[str, Any]:

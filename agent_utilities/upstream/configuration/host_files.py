@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +21,30 @@ IN_A_FOLDER = (".mcp.json", "mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
 
 _OF_A_PROJECT = (
     ".vscode", ".cursor", ".gemini", ".roo", ".kilocode", ".codex", ".windsurf", ".amazonq", ".qwen", ".kiro",
-    ".claude", ".github", ".idea", ".trae",
+    ".claude", ".github", ".idea", ".trae", ".zed", ".opencode", ".continue", ".cline", ".agents",
 )  # fmt: skip
 _CONTAINERS = ("mcpServers", "servers", "mcp_servers", "context_servers")
-_IN_SECONDS = ("cline_mcp_settings.json", "mcp_settings.json", ".roo/mcp.json", ".kilocode/mcp.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host: where its servers stand, and how it reads them; `hosts.toml` says what each field is."""
+
+    title: str
+    user: str = ""
+    windows: str = ""
+    project: str = ""
+    more: tuple[str, ...] = ()
+    key: str = "mcpServers"
+    reads: Mapping[str, Any] = field(default_factory=dict)
+    entry: Mapping[str, Any] = field(default_factory=lambda: {"command": "$command", "args": "$args", "env": "$env"})
+    is_list: bool = False
+    new: str = ""
+
+
+_TABLE = (files("agent_utilities.upstream.configuration") / "hosts.toml").read_text(encoding="utf-8")
+HOSTS: Mapping[str, Host] = {name: Host(**said) for name, said in tomllib.loads(_TABLE).items()}
+"""By the name that commands have for each, in the order in which files of the user are looked at."""
 
 
 def reading_of(
@@ -32,22 +55,34 @@ def reading_of(
     `folder` is the working folder, which `${workspaceFolder}` is in a user's own file.
     """
     absolute, home = Path(os.path.abspath(path)), user_home(environ)
-    in_folder = f"{absolute.parent.name}/{absolute.name}"
     is_of_host = absolute in user_files(home, environ).values()
     project = next((each.parent for each in absolute.parents[:2] if each.name in _OF_A_PROJECT), absolute.parent)
     base = home if is_of_host else project
-    asked = told.get("inputs")
+    mcp = told.get("mcp")  # of VS Code's settings.json
+    asked = mcp["inputs"] if isinstance(mcp, dict) and "inputs" in mcp else told.get("inputs")
     inputs = [each for each in asked if isinstance(each, dict)] if isinstance(asked, list) else []
+    host = _host_of(absolute, told, folder)
     return Reading(
         environ=environ,
         folder=folder if is_of_host or absolute == own_file(home, environ) else base,
         home=home,
         base=base,
+        place=absolute.parent,
         inputs={each["id"]: each for each in inputs if isinstance(each.get("id"), str)},
-        has_bare_variables=in_folder in (".gemini/settings.json", ".qwen/settings.json"),
-        is_in_seconds=path.suffix == ".toml" or path.name in _IN_SECONDS or in_folder in _IN_SECONDS,
         keeps_references=keeps_references,
+        **(host.reads if host else {}),
     )
+
+
+def _host_of(path: Path, told: Mapping[str, Any], folder: Path) -> Host | None:
+    """Return whose file it is, by its path, or by what its servers stand under."""
+    keys = {place.removeprefix("mcp.") for place, _ in containers(told, folder)} - {"mcpServers"}
+    by_path = (
+        host
+        for host in HOSTS.values()
+        if any(fnmatchcase(path.as_posix(), f"*/{end}") for end in (host.project, *host.more))
+    )
+    return next(by_path, None) or next((host for host in HOSTS.values() if host.key in keys), None)
 
 
 def is_kept_off(name: str, told: Mapping[str, Any]) -> bool:
@@ -73,15 +108,11 @@ def own_file(home: Path, environ: Mapping[str, str], platform: str = sys.platfor
 
 def user_files(home: Path, environ: Mapping[str, str], platform: str = sys.platform) -> Mapping[str, Path]:
     """Return each host's file of the user, by the host's name, in the order in which they are looked at."""
-    settings = settings_folder(home, environ, platform)
-    return {
-        "Claude Code": home / ".claude.json",
-        "Claude Desktop": settings / "Claude" / "claude_desktop_config.json",
-        "Cursor": home / ".cursor" / "mcp.json",
-        "VS Code": settings / "Code" / "User" / "mcp.json",
-        "Gemini": home / ".gemini" / "settings.json",
-        "Windsurf": home / ".codeium" / "windsurf" / "mcp_config.json",
-    }
+    places = {"{settings}": settings_folder(home, environ, platform), "~": home}
+    places["{config}"] = settings_folder(home, environ, "linux") if platform == "linux" else home / ".config"
+    named = {host.title: (platform == "win32" and host.windows) or host.user for host in HOSTS.values()}
+    parts = {title: path.partition("/") for title, path in named.items() if path}
+    return {title: places[place] / rest for title, (place, _, rest) in parts.items()}
 
 
 def settings_folder(home: Path, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
@@ -95,15 +126,30 @@ def settings_folder(home: Path, environ: Mapping[str, str], platform: str = sys.
 
 def containers(told: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, object]]:
     """Yield where a file has servers, and what stands there: `mcpServers`, `servers`, or the file itself."""
-    found = [(key, told[key]) for key in _CONTAINERS if key in told]
-    if isinstance(mcp := told.get("mcp"), dict) and "servers" in mcp:  # VS Code's settings.json
+    found = [(key, by_name(told[key])) for key in _CONTAINERS if key in told]
+    if isinstance(mcp := told.get("mcp"), dict) and "servers" in mcp:  # VS Code's settings.json, and OpenCode's second
         found.append(("mcp.servers", mcp["servers"]))
-    if not found and any(isinstance(value, dict) and {"command", "url"} & set(value) for value in told.values()):
+    elif _has_entries(mcp, "command", "url", "type", "enabled"):
+        found.append(("mcp", mcp))
+    if _has_entries(extensions := told.get("extensions"), "cmd", "uri", "type"):  # to other hosts it is something else
+        found.append(("extensions", extensions))
+    if not found and _has_entries(told, "command", "url"):
         found.append(("", told))
     yield from found
     if isinstance(projects := told.get("projects"), dict) and isinstance(project := projects.get(str(folder)), dict):
         if isinstance(project.get("mcpServers"), dict):
             yield f"projects[{shown(repr(str(folder)), 1000)}].mcpServers", project["mcpServers"]
+
+
+def _has_entries(value: object, *keys: str) -> bool:
+    return isinstance(value, dict) and any(isinstance(each, dict) and each.keys() & {*keys} for each in value.values())
+
+
+def by_name(servers: object) -> object:
+    """Return servers by their names, where they are a list of objects that say theirs, as Continue has them."""
+    if isinstance(servers, list) and all(isinstance(each, dict) for each in servers):
+        return {str(each.get("name", f"#{n}")): each for n, each in enumerate(servers, 1)}
+    return servers
 
 
 @dataclass(frozen=True, slots=True)

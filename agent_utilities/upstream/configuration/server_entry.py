@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -21,95 +23,31 @@ from agent_utilities.upstream.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of a server's entry.
+    """A key of a server's entry; `keys.toml` says what each field is."""
 
-    Args:
-        field: what it sets: a field of `UpstreamConfig`, or of what the reader makes one from.
-        spellings: how it may be written; case, `_` and `-` make no difference.
-        read: turns its value into what the field takes.
-        is_secret: whether people put keys and passwords there, so that no message shows its value.
-    """
-
-    field: str
+    sets: str
     spellings: tuple[str, ...]
-    read: Read = lambda value, _: value
-    is_secret: bool = False
+    read: Read
+    is_secret: bool
 
 
-KEYS: tuple[Key, ...] = (
-    Key("transport", ("type", "transport", "transportType"), values.transport),
-    Key("command", ("command", "cmd"), values.command, is_secret=True),
-    Key("args", ("args", "arguments"), values.words, is_secret=True),
-    Key("env", ("env", "environment"), values.variables, is_secret=True),
-    Key("env_file", ("envFile",), values.path),
-    Key("env_names", ("env_vars",), values.own_variables),
-    Key("cwd", ("cwd", "workingDirectory", "workingDir"), values.path),
-    Key("url", ("url", "serverUrl", "httpUrl", "baseUrl"), values.url, is_secret=True),
-    Key("headers", ("headers", "http_headers"), values.headers, is_secret=True),
-    Key("env_headers", ("env_http_headers",), values.env_headers, is_secret=True),
-    Key("auth", ("auth",), values.auth, is_secret=True),
-    Key("auth", ("oauth",), values.oauth, is_secret=True),
-    Key("auth", ("bearer_token_env_var",), values.bearer_variable),
-    Key("credentials", ("credentials",)),
-    Key("forward_headers", ("forwardHeaders",)),
-    Key("forward_meta", ("forwardMeta",)),
-    Key("enabled", ("enabled", "isActive")),
-    Key("enabled", ("disabled",), values.opposite),
-    Key("allow", ("onlyAllow", "includeTools", "enabledTools", "allowedTools")),
-    Key("deny", ("disabledTools", "excludeTools")),
-    Key("overrides", ("tools",)),
-    Key("lazy", ("lazy",)),
-    Key("lazy", ("alwaysLoad",), values.opposite),
-    Key("tags", ("tags",)),
-    Key("description", ("description",)),
-    Key("isolate", ("isolate",)),
-    Key("timeout_s", ("timeout",), values.time),
-    Key("timeout_s", ("timeoutSeconds", "timeout_s", "tool_timeout_sec")),
-    Key("timeout_s", ("timeout_ms", "request_timeout_ms"), values.milliseconds),
-    Key("start_timeout_s", ("startTimeoutSeconds", "start_timeout_s", "startup_timeout_sec")),
-    Key("start_timeout_s", ("startup_timeout_ms",), values.milliseconds),
-    Key("list_timeout_s", ("listTimeoutSeconds", "list_timeout_s")),
-    Key("max_call_s", ("maxCallSeconds", "max_call_s")),
-    Key("max_message_bytes", ("maxMessageBytes", "max_message_bytes")),
-    Key("idle_s", ("idleSeconds", "idle_s")),
-    Key("quota", ("quota",), values.quota),
+_TABLE = tomllib.loads((files("agent_utilities.upstream.configuration") / "keys.toml").read_text(encoding="utf-8"))
+KEYS = tuple(
+    Key(
+        key["sets"],
+        tuple(key["spellings"]),
+        getattr(values, key.get("read", ""), lambda value, _: value),
+        key.get("is_secret", False),
+    )
+    for key in _TABLE["keys"]
 )
-"""In the order of the table in `docs/gateway.md`, which says what each is for."""
-
-OF_HOSTS_ONLY = frozenset(map(fold, (
-    "$schema", "alwaysAllow", "authentication", "autoApprove", "author", "default_tools_approval_mode",
-    "dev", "displayName", "gallery", "homepage", "icon", "iconPath", "icons", "id", "instructions", "keep_alive",
-    "license", "metadata", "name", "note", "notes", "required", "scope", "source", "title", "trust", "version",
-    "watchPaths",
-)))  # fmt: skip
-"""Keys, folded, that say something to a host's own windows and questions, and nothing that a gateway does."""
-
+OF_HOSTS_ONLY = frozenset(map(fold, _TABLE["of_hosts_only"]))
+EXPECTED: Mapping[str, str] = _TABLE["expected"]
 BY_SPELLING: Mapping[str, Key] = {fold(spelling): key for key in KEYS for spelling in key.spellings}
 """Each key of the table by each of its spellings, folded."""
 
-_NAMES = "a list of names, such as"
-EXPECTED: Mapping[str, str] = {
-    **dict.fromkeys(("enabled", "lazy", "isolate"), "true or false"),
-    **dict.fromkeys(("allow", "deny", "tags"), f'{_NAMES} ["read_file", "list_*"]'),
-    **dict.fromkeys(("env", "headers", "env_headers"), 'an object of texts, such as {"NAME": "${VARIABLE}"}'),
-    **dict.fromkeys(("env_file", "cwd"), "a path"),
-    "transport": '"stdio", "http" or "sse"',
-    "command": 'a program, such as "npx", with its arguments under `args`',
-    "args": 'a list of texts, such as ["-y", "NAME"]',
-    "env_names": f'{_NAMES} ["NAME"]',
-    "url": "an address, such as https://example.com/mcp",
-    "auth": '"oauth", a bearer token such as "${TOKEN}", or an object such as {"clientId": "…", "scopes": ["read"]}',
-    "credentials": '"caller", for each caller\'s own login, or "gateway"',
-    "forward_headers": f'{_NAMES} ["x-tenant"], each in full',
-    "forward_meta": f'{_NAMES} ["example.com/user"], each your own and in full',
-    "overrides": 'an object by tool, such as {"read": {"description": "…", "enabled": true}}',
-    "description": "a text",
-    "quota": 'an object with any of "calls_per_minute", "bytes_per_minute" and "calls_at_once", each a whole number '
-    "above 0",
-    "max_message_bytes": "a whole number from 65536 to 1073741824, such as 16777216",
-}
-"""What would do for a field, where something else was written; a time for all others."""
-
+_OF_GOOSE = ("builtin", "platform", "frontend", "inline_python")
+"""Types of extensions that are no servers."""
 MAX_UNKNOWN = 20
 """The most keys of one file that are told of as not known."""
 MAX_NAME = 128
@@ -145,6 +83,10 @@ class Reader:
         if not isinstance(entry, dict):
             self._problem(source, f"is {described(entry)}", 'write an object, such as {"command": "npx"}')
             return None
+        if entry.get("type") in _OF_GOOSE:
+            self.notices.append(shown(f"{source}: is a part of Goose and no server, and left out", 1000))
+            return None
+        entry = _unfolded(entry, self.reading.order)
         n_before = len(self.problems)
         given, written_as = self._given(entry, source)
         fields = {"transport": "stdio", **{name: given[name] for name in _AS_THEY_ARE & given.keys()}}
@@ -180,27 +122,30 @@ class Reader:
             if name not in known and fold(name) not in OF_HOSTS_ONLY:
                 self._pass_over(name, source)
         # What is not set for a server that is switched off matters to nobody.
-        is_off = any(key.field == "enabled" and entry[name] is (key.read is opposite) for name, key in known.items())
+        is_off = any(key.sets == "enabled" and entry[name] is (key.read is opposite) for name, key in known.items())
         reading = replace(self.reading, keeps_references=self.reading.keeps_references or is_off)
         given: dict[str, Any] = {}
         written_as: dict[str, str] = {}
         for name, key in known.items():
-            written = entry[name]
+            written, n_told = entry[name], len(reading.told)
             if written is None:
                 continue
+            field = "list_timeout_s" if reading.times_lists and fold(name) == "timeout" else key.sets
             try:
                 value = key.read(written, reading)
             except Unusable as error:
                 what = error.what or _told(written, is_secret=key.is_secret)
-                self._problem(f"{source}.{name}", what, error.hint or _hint(key.field))
+                self._problem(f"{source}.{name}", what, error.hint or _hint(key.sets))
                 continue
+            self.notices += [shown(f"{source}.{name}: {line}", 1000) for line in reading.told[n_told:]]
             # A list of tools says the same as `onlyAllow`, and `httpUrl` more than `url`.
-            says = {"allow" if key.field == "overrides" and isinstance(value, list) else key.field: value}
+            says = {"allow" if field == "overrides" and isinstance(value, list) else field: value}
             if fold(name) == "httpurl":
                 says["transport"] = "http"
             for set_by, value in says.items():
-                if given.setdefault(set_by, value) != value:
+                if set_by in given and given[set_by] != value:
                     self._problem(f"{source}.{name}", f"contradicts {written_as[set_by]!r}", "leave one of the two out")
+                given.setdefault(set_by, value)
                 written_as.setdefault(set_by, name)
         return given, written_as
 
@@ -240,10 +185,28 @@ class Reader:
         self.problems.append(shown(f"{where}: {what}; {hint}", 1000))
 
 
+def _unfolded(entry: Mapping[str, Any], order: Sequence[str]) -> Mapping[str, Any]:
+    """Return an entry with all of it at its top, and of ways to reach a server the one that its host takes."""
+    told = dict(entry)
+    if isinstance(command := told.get("command"), dict):  # of Zed, once
+        told |= {key: command[key] for key in ("args", "env") if key in command} | {"command": command.get("path")}
+    if isinstance(options := told.get("requestOptions"), dict) and "headers" in options:  # of Continue
+        told["headers"] = options["headers"]
+        told.pop("requestOptions" if len(options) == 1 else "", None)
+    if told.get("requiresOAuth") is True:  # of LibreChat
+        told.setdefault("oauth", True)
+    if ways := [key for key in order if key in told]:
+        passed_over = {*ways[1:], *(["type"] if ways[0] == "httpUrl" else [])}
+        told = {key: value for key, value in told.items() if key not in passed_over}
+    return told
+
+
 def _check_credentials(given: Mapping[str, Any], token: str, headers: Mapping[str, Any]) -> None:
     """Refuse callers' own logins beside a credential of the gateway's, which all would be served by."""
     if given.get("credentials") != "caller":
         return
+    if given.get("prefix") == "":
+        raise Unusable("has callers' own logins, and no prefix for the tool to log in by", "write another `prefix`")
     if not token:
         raise Unusable("is a command, which callers can't log in at", "leave `credentials` out")
     if token != "oauth" or any(name.lower() == "authorization" for name in headers):

@@ -1,19 +1,30 @@
-"""Variables in the values of config files: `${VAR}`, `${VAR:-default}`, `${env:VAR}`, `${input:ID}`, and places."""
+"""Variables in the values of config files, as each host has them: `${VAR}`, `${env:VAR}`, `${input:ID}`, and places."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from agent_utilities.upstream.configuration.config_text import read_text
+from agent_utilities.upstream.errors import ConfigError
 
 MAX_LENGTH = 128 * 1024
 """The longest text that variables may make, in characters; no system starts a program with a longer one."""
 
 REFERENCE = re.compile(r"\$\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*+\})*+\})*+)\}")
 """A `${…}`, whose default may have variables, whose defaults may; an unclosed one is text."""
+_OF_OPENCODE = re.compile(r"\{((?:env|file):[^{}]+)\}")
+REFERENCES: Mapping[str, re.Pattern[str]] = {
+    "usual": REFERENCE,
+    "opencode": _OF_OPENCODE,
+    "librechat": re.compile(rf"{REFERENCE.pattern}|\{{\{{\s*(\w+)\s*\}}\}}"),  # what it asks each of its users
+}
+_OF_CONTINUE = re.compile(r"\{\s*(?:secrets|inputs)\.([\w.-]+)\s*\}\Z")
+"""What is within `${{ secrets.NAME }}`."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _BARE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _OF_EDITORS = ("command", "config", "extensionInstallFolder")
@@ -45,9 +56,15 @@ class Reading:
         folder: the project's folder: `${workspaceFolder}`.
         home: the user's: `${userHome}`.
         base: the folder that relative paths are of; the project's where None.
+        place: the folder of the file itself, which `${file:PATH}` starts from; the project's where None.
         inputs: by id, what a file of VS Code says of a value that it asks for, and that the environment gives here.
         has_bare_variables: whether `$VAR` is a variable too, as in Gemini's files.
         is_in_seconds: whether `timeout` is in seconds whatever its size.
+        times_lists: whether `timeout` is that of a list.
+        order: of keys that say how a server is reached, which goes over which; where empty only one may be there.
+        references: whose variables there are.
+        unset: what a variable that is not set comes to: nothing, itself, or an error.
+        told: a line for each that was not set and is no error.
         keeps_references: whether every value of the environment stays a reference: for a person who is to see no
             secret, and for a server that is not started, so that what is not set there matters to nobody.
     """
@@ -56,9 +73,15 @@ class Reading:
     folder: Path
     home: Path
     base: Path | None = None
+    place: Path | None = None
     inputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     has_bare_variables: bool = False
     is_in_seconds: bool = False
+    times_lists: bool = False
+    order: Sequence[str] = ()
+    references: str = "usual"
+    unset: Literal["empty", "kept", "refused"] = "refused"
+    told: list[str] = field(default_factory=list)
     keeps_references: bool = False
 
     def fill(self, text: str) -> str:
@@ -71,8 +94,8 @@ class Reading:
         if len(text) > MAX_LENGTH:
             raise Unusable("too long", f"{MAX_LENGTH} characters are the most")
         parts, length, rest = [], 0, 0
-        for found in REFERENCE.finditer(text):
-            parts += [self._bare(text[rest : found.start()]), self._value(found[1])]
+        for found in REFERENCES[self.references].finditer(text):
+            parts += [self._bare(text[rest : found.start()]), self._value(found)]
             length += len(parts[-2]) + len(parts[-1])
             if length > MAX_LENGTH:
                 raise Unusable("too long once its variables are filled in", f"{MAX_LENGTH} characters are the most")
@@ -84,15 +107,19 @@ class Reading:
             return text
         return _BARE.sub(lambda found: self._variable(found[1], None, found[0]), text)
 
-    def _value(self, inside: str) -> str:
-        reference = f"${{{inside}}}"
+    def _value(self, found: re.Match[str]) -> str:
+        reference, inside = found[0], found[1]
+        if inside is None:
+            return self._variable(found[2], None, reference, unset="empty")
+        if secret := _OF_CONTINUE.match(inside):
+            return self._variable(secret[1], None, reference)
         kind, colon, rest = inside.partition(":")
         if (place := self._place(kind)) is not None:
             return place
-        if colon and (kind == "input" or kind in _OF_EDITORS) and self.keeps_references:
+        if colon and kind in ("input", "file", *_OF_EDITORS) and self.keeps_references:
             return reference
-        if colon and kind == "input":
-            return self._input(rest)
+        if colon and kind in ("input", "file"):
+            return self._input(rest) if kind == "input" else self._file(rest)
         if colon and kind in _OF_EDITORS:
             raise Unusable(f"${{{kind}:…}} is known to editors alone", "write the value, or ${VAR} for a variable")
         name, has_default, default = (rest if colon and kind == "env" else inside).partition(":-")
@@ -110,15 +137,27 @@ class Reading:
             **dict.fromkeys(("pathSeparator", "/"), os.sep),
         }.get(kind)
 
-    def _variable(self, name: str, default: str | None, reference: str) -> str:
+    def _variable(self, name: str, default: str | None, reference: str, unset: str = "") -> str:
         if self.keeps_references:
             return reference
         value = self.environ.get(name)
         if default is not None:
             return value or default
-        if value is None:
+        if value is not None:
+            return value
+        if (unset := unset or self.unset) == "refused":
             raise Unusable(f"the variable {name} is not set", f"set it, or write ${{{name}:-default}}")
-        return value
+        self.told.append(
+            f"the variable {name} is not set, and taken as {'it is written' if unset == 'kept' else 'empty'}"
+        )
+        return reference if unset == "kept" else ""
+
+    def _file(self, name: str) -> str:
+        path = (self.place or self.folder) / (f"{self.home}{name[1:]}" if name.startswith("~/") else name)
+        try:
+            return read_text(path).strip()
+        except ConfigError as error:
+            raise Unusable(f"{error.what}: {error.value!r}", "name a file that has the value") from None
 
     def _input(self, input_id: str) -> str:
         variable, asked = input_variable(input_id), self.inputs.get(input_id, {})
@@ -132,10 +171,13 @@ class Reading:
 def names_in(text: str) -> tuple[str, ...]:
     """Return the variables that a text takes, each once, those of defaults included; inputs by their own variable."""
     found: list[str] = []
-    for inside in REFERENCE.findall(text):
+    for inside in (*REFERENCE.findall(text), *_OF_OPENCODE.findall(text)):
         kind, colon, rest = inside.partition(":")
-        if colon and kind == "input":
-            found.append(input_variable(rest))
+        if colon and kind in ("input", "file"):
+            found.append(input_variable(rest) if kind == "input" else f"file {rest}")
+            continue
+        if secret := _OF_CONTINUE.match(inside):
+            found.append(secret[1])
             continue
         name, _, default = (rest if colon and kind == "env" else inside).partition(":-")
         found += [name, *names_in(default)]
