@@ -13,18 +13,24 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from itertools import count
 from pathlib import Path
+from textwrap import dedent, indent
 from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
 from agent_utilities.errors import InputError
 from agent_utilities.runtime.process_io import expanded, open_regular, write_whole
-from agent_utilities.upstream.configuration.host_files import user_files
+from agent_utilities.upstream.configuration.config_text import MAX_YAML, form_of, parsed
+from agent_utilities.upstream.configuration.host_files import HOSTS, Host, by_name, user_files
+from agent_utilities.upstream.errors import ConfigError
 
 app = typer.Typer(add_completion=False)
 
 
-Client = Literal["claude-desktop", "claude-code", "cursor", "vscode", "gemini", "windsurf"]
+Client = Literal[
+    "claude-desktop", "claude-code", "cursor", "vscode", "gemini", "windsurf",
+    "codex", "zed", "opencode", "cline", "roo", "goose", "continue", "librechat",
+]  # fmt: skip
 """A client whose configuration is known."""
 
 
@@ -39,36 +45,30 @@ class Entry:
     tool_search: str = "off"
     """Which it has where nothing else is given."""
 
-    def as_json(self, client: Client) -> dict[str, Any]:
-        """Return the entry as a client's file has it. Claude Code and VS Code want the transport named.
+    def as_told(self, host: Host) -> dict[str, Any]:
+        """Return the entry as a host's file has it.
 
         Claude Code defers what servers list, and then a model would have to search for what it searches with.
-
-        Source: code.visualstudio.com/docs/copilot/reference/mcp-configuration; cursor.com/docs/mcp;
-        code.claude.com/docs/en/mcp; modelcontextprotocol.io/docs/develop/connect-local-servers.
         """
-        entry: dict[str, Any] = {"type": "stdio"} if client in ("claude-code", "vscode") else {}
-        entry |= {"command": self.command, "args": list(self.arguments)}
-        given: list[str] = re.findall(r"--tool-search[ =](\S+)", " ".join(self.arguments))
-        if client == "claude-code" and [self.environ.get("MCP_TOOL_SEARCH", self.tool_search), *given][-1] != "off":
-            entry["alwaysLoad"] = True
-        return entry | ({"env": dict(self.environ)} if self.environ else {})
+        words = [self.command, *self.arguments]
+        parts = {
+            "$name": self.name,
+            "$command": words[0],
+            "$args": words[1:],
+            "$words": words,
+            "$env": {**self.environ},
+        }
+        told = {key: parts.get(value, value) if isinstance(value, str) else value for key, value in host.entry.items()}
+        searches: list[str] = re.findall(r"--tool-search[ =](\S+)", " ".join(self.arguments))
+        if host is HOSTS["claude-code"]:
+            is_searched = [self.environ.get("MCP_TOOL_SEARCH", self.tool_search), *searches][-1] != "off"
+            told |= {"alwaysLoad": True} if is_searched else {}
+        return {key: value for key, value in told.items() if value != {}}
 
     def claude_mcp_add(self) -> str:
         """Return the command that adds the entry for all projects of a user of Claude Code."""
-        entry = json.dumps(self.as_json("claude-code"), ensure_ascii=False)
+        entry = json.dumps(self.as_told(HOSTS["claude-code"]), ensure_ascii=False)
         return shlex.join(["claude", "mcp", "add-json", "--scope", "user", self.name, entry])
-
-
-_FILES: dict[Client, tuple[str, str | None]] = {
-    "claude-code": ("Claude Code", ".mcp.json"),
-    "claude-desktop": ("Claude Desktop", None),
-    "cursor": ("Cursor", ".cursor/mcp.json"),
-    "vscode": ("VS Code", ".vscode/mcp.json"),
-    "gemini": ("Gemini", ".gemini/settings.json"),
-    "windsurf": ("Windsurf", None),
-}
-"""What each client is called, and its file in a project, where it reads one."""
 
 
 def config_path(client: Client, project: Path | None, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
@@ -79,13 +79,13 @@ def config_path(client: Client, project: Path | None, environ: Mapping[str, str]
     Raises:
         InputError: it reads none of a project.
     """
-    title, in_project = _FILES[client]
-    if project is None and client != "claude-code":
-        return user_files(expanded("~"), environ, platform)[title]
-    if in_project is None:
-        what = f"{title} has no configuration of a project"
+    host = HOSTS[client]
+    if project is None and host.user and client != "claude-code":
+        return user_files(expanded("~"), environ, platform)[host.title]
+    if not host.project:
+        what = f"{host.title} has no configuration of a project"
         raise InputError(what, str(project), "option --project", "leave it out")
-    return (project or Path.cwd()) / in_project
+    return (project or Path.cwd()) / host.project
 
 
 _SUFFIX = "-mcp"
@@ -150,14 +150,15 @@ def connect(
 
 def _put(entry: Entry, client: Client, path: Path, *, write: bool, replace: bool) -> None:
     """Write an entry to the client's file, or print it."""
-    shown, key = entry.as_json(client), "servers" if client == "vscode" else "mcpServers"
+    host = HOSTS[client]
+    shown = entry.as_told(host)
     if write:
-        copy = add_entry(path, key, entry.name, shown, replace=replace)
+        copy = add_entry(path, host.key, entry.name, shown, replace=replace, host=host)
         print(f"{path} has {entry.name!r}" + (f"; what it was is in {copy.name}" if copy else ""))
         print(f"restart {client} to have it started", file=sys.stderr)
         return
     print(f"for {path}; --write adds it there, and keeps what it has:", file=sys.stderr)
-    print(json.dumps({key: {entry.name: shown}}, indent=2, ensure_ascii=False))
+    print(_written(form_of(path), host, entry.name, shown).rstrip())
     if client == "claude-code":
         print(f"or, for all your projects: {entry.claude_mcp_add()}", file=sys.stderr)
 
@@ -226,50 +227,103 @@ def _taken(file: Path, chosen: Mapping[str, str], environ: Mapping[str, str]) ->
     return sorted(name for name in named if name in environ and name not in {*chosen, *_PASSED_ON})
 
 
-def add_entry(path: Path, key: str, name: str, entry: dict[str, Any], *, replace: bool) -> Path | None:
+def add_entry(
+    path: Path, key: str, name: str, entry: dict[str, Any], *, replace: bool, host: Host | None = None
+) -> Path | None:
     """Add an entry to the object that has a key in a file's object; both are made where there is none.
 
     The file is swapped whole, so that its reader sees the old or the new one, after the old was copied beside it. A
-    link is followed, and stays. What can't be kept is refused, and the file is as it was.
+    link is followed, and stays. What can't be kept is refused, and the file is as it was. In TOML and YAML the entry is
+    put in as text, and taken where the file then says what it said, and that.
 
     Return the copy; None where there was no file, or the entry stood there already.
     """
-    target = Path(os.path.realpath(path))
-    before, content = _content(target, path)
-    entries = content.setdefault(key, {})
+    target, form, host = Path(os.path.realpath(path)), form_of(path), host or Host("", key=key)
+    before, content = _content(target, path, host.new)
+    told = content.setdefault(key, [] if host.is_list and form == "YAML" else {})
+    entries = by_name(told) if host.is_list else told
     if not isinstance(entries, dict):
         _refuse(f"{key!r} is no object", path)
-    if entries.get(name) == entry:
+    there, wanted = entries.get(name), {"name": name, **entry} if isinstance(told, list) else entry
+    if there == wanted:
         return None
-    if name in entries and not replace:
+    if there is not None and not replace:
         hint = "add --replace to put this one in place"
         raise InputError(f"another {name!r} is there", str(path), "option --write", hint)
-    entries[name] = entry
-    indent = re.search(r"^\s*\{\n([ \t]+)\"", before)
-    try:  # indented as it was, with escapes where it had nothing but ASCII
-        space: str | int = indent[1] if indent else 2
-        after = json.dumps(content, indent=space, ensure_ascii=before.isascii(), allow_nan=False)
-    except ValueError:
-        _refuse("a number is none, or too large to be kept", path)
+    if isinstance(told, list):
+        told.insert(0, wanted)
+    else:
+        told[name] = wanted
+    after = _json(before, content, path) if form == "JSON" else _with(before, form, host, name, entry)
+    try:
+        is_put_in = form == "JSON" or (there is None and parsed(after.encode(), path) == content)
+    except ConfigError:
+        is_put_in = False
+    if not is_put_in:
+        _refuse("the entry can't be put in beside what is there", path)
     target.parent.mkdir(parents=True, exist_ok=True)
     copy = None
     if target.exists():
         copies = (target.with_name(f"{target.name}.bak{number or ''}") for number in count())
         copy = next(copy for copy in copies if not os.path.lexists(copy))
         shutil.copy2(target, copy)
-    write_whole(target, f"{after}\n".encode(), mode=target.stat().st_mode & 0o7777 if copy else 0o600)
+    write_whole(target, f"{after.rstrip()}\n".encode(), mode=target.stat().st_mode & 0o7777 if copy else 0o600)
     return copy
 
 
-def _content(file: Path, path: Path) -> tuple[str, dict[str, Any]]:
-    """Return what a file has, as text and as an object; nothing where there is none."""
+def _json(before: str, content: dict[str, Any], path: Path) -> str:
+    """Return an object, indented as it was, with escapes where it had nothing but ASCII."""
+    beside = re.search(r"^\s*\{\n([ \t]+)\"", before)
+    try:
+        return json.dumps(content, indent=beside[1] if beside else 2, ensure_ascii=before.isascii(), allow_nan=False)
+    except ValueError:
+        _refuse("a number is none, or too large to be kept", path)
+
+
+def _written(form: str, host: Host, name: str, entry: Mapping[str, Any]) -> str:
+    """Return an entry as a file has it that has nothing else."""
+    if form == "TOML":
+        names = [json.dumps(f) + " = " + json.dumps(v) for f, v in entry.get("env", {}).items()]
+        told = {field: json.dumps(value) for field, value in entry.items()}
+        told |= {"env": f"{{ {', '.join(names)} }}"} if names else {}
+        table = name if re.fullmatch(r"[\w-]+", name, re.ASCII) else json.dumps(name)
+        return "\n".join([f"[{host.key}.{table}]", *(f"{field} = {value}" for field, value in told.items())])
+    entries = [{"name": name, **entry}] if host.is_list and form == "YAML" else {name: entry}
+    if form == "JSON":
+        return json.dumps({host.key: entries}, indent=2, ensure_ascii=False)
+    from yaml import safe_dump  # as where it is read
+
+    return str(safe_dump({host.key: entries}, sort_keys=False, allow_unicode=True, width=MAX_YAML))
+
+
+def _with(before: str, form: str, host: Host, name: str, entry: Mapping[str, Any]) -> str:
+    """Return TOML or YAML with an entry put in: at the end, or as the first beneath a key that is there."""
+    written = _written(form, host, name, entry)
+    key = rf"^({re.escape(host.key)}:)(?:[ \t]*(?:\{{\}}|\[\]|null|~))?([ \t]+#.*)?[ \t]*(?:\n|\Z)"
+    there = re.search(key, before, re.MULTILINE)
+    if form == "TOML" or not there:
+        return f"{before.rstrip()}\n\n{written}".lstrip()
+    block, rest = written.partition("\n")[2], before[there.end() :]
+    beside = re.match(r"(?:[ \t]*(?:#.*)?\n)*( *)", rest)
+    space = (beside[1] if beside else "") or ("" if host.is_list else "  ")
+    return f"{before[: there.start()]}{there[1]}{there[2] or ''}\n{indent(dedent(block), space)}{rest}"
+
+
+def _content(file: Path, path: Path, new: str) -> tuple[str, dict[str, Any]]:
+    """Return what a file has, as text and as an object; what a new one must have where there is none."""
     try:
         with open_regular(file) as opened:
             text = opened.read().decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
-        return "", {}
+        text = ""
     except (OSError, UnicodeDecodeError) as error:
         _refuse(f"can't read the file, {error}", path)
+    if form_of(path) != "JSON":
+        text = text if text.strip() else new
+        try:
+            return text, parsed(text.encode(), path) if text.strip() else {}
+        except ConfigError as error:
+            _refuse(error.what, path)
     try:
         content = json.loads(text, object_pairs_hook=_without_repeats) if text.strip() else {}
     except ValueError as error:

@@ -21,6 +21,9 @@ from hypothesis import strategies as st
 from agent_utilities.cli.app import main
 from agent_utilities.cli.connect import Client, Entry, add_entry, config_path
 from agent_utilities.errors import InputError
+from agent_utilities.upstream.configuration.config_files import read_config
+from agent_utilities.upstream.configuration.config_text import parsed
+from agent_utilities.upstream.configuration.host_files import HOSTS
 from tests.command_line import Done, run_command
 
 COMMAND = Path(sys.executable).parent / "agent-utilities"
@@ -56,6 +59,14 @@ class TestFile:
             ("cursor", "win32", ".cursor/mcp.json"),
             ("gemini", "linux", ".gemini/settings.json"),
             ("windsurf", "darwin", ".codeium/windsurf/mcp_config.json"),
+            ("codex", "linux", ".codex/config.toml"),
+            ("zed", "darwin", ".config/zed/settings.json"),
+            ("zed", "win32", "Roaming/Zed/settings.json"),
+            ("opencode", "win32", ".config/opencode/opencode.json"),
+            ("cline", "linux", ".cline/data/settings/cline_mcp_settings.json"),
+            ("goose", "darwin", ".config/goose/config.yaml"),
+            ("goose", "win32", "Roaming/Block/goose/config/config.yaml"),
+            ("continue", "linux", ".continue/config.yaml"),
         ]:
             monkeypatch.setattr(Path, "home", lambda: tmp_path)
             environ = {"APPDATA": str(tmp_path / "Roaming")}
@@ -67,6 +78,12 @@ class TestFile:
             ("cursor", ".cursor/mcp.json"),
             ("vscode", ".vscode/mcp.json"),
             ("gemini", ".gemini/settings.json"),
+            ("codex", ".codex/config.toml"),
+            ("zed", ".zed/settings.json"),
+            ("opencode", "opencode.json"),
+            ("roo", ".roo/mcp.json"),
+            ("continue", ".continue/mcpServers/mcp.json"),
+            ("librechat", "librechat.yaml"),
         ]:
             assert config_path(client, tmp_path, {}) == tmp_path / path
 
@@ -117,6 +134,84 @@ class TestKept:
             add(path)
         assert path.read_text() == '{"mcpServers": {}}'
         assert sorted(os.listdir(tmp_path)) == ["mcp.json", "mcp.json.bak"]
+
+
+class TestOtherForms:
+    """TOML and YAML, in which what was there stays to the letter, comments too."""
+
+    def add(self, client: Client, path: Path, name: str = "logs", **env: str) -> str:
+        entry = Entry(name, "/bin/logs-mcp", ("-t", "stdio"), env).as_told(HOSTS[client])
+        add_entry(path, HOSTS[client].key, name, entry, replace=False, host=HOSTS[client])
+        return path.read_text()
+
+    def test_an_entry_is_put_in_and_all_else_stays(self, tmp_path: Path) -> None:
+        for client, name, before in [
+            ("codex", "config.toml", 'model = "x" # mine\n\n[mcp_servers.a]\ncommand = "a"\n\n[tui]\nnotify = true\n'),
+            (
+                "goose",
+                "config.yaml",
+                "extensions: # mine\n    # first\n    a: {type: stdio, cmd: a}\n\nMODE: auto # too\n",
+            ),
+            ("goose", "empty.yaml", "MODE: auto\nextensions: {}\nX: 1\n"),
+            ("goose", "none.yaml", "# none yet\nMODE: auto\n"),
+            ("continue", "config.yaml", "models: [] # mine\nmcpServers:\n  - name: a\n    command: a\nx: 1\n"),
+            ("continue", "flat.yaml", "mcpServers:\n- name: a\n  command: a\n"),
+            ("continue", "none.yaml", "models: []\n"),
+            ("librechat", "librechat.yaml", "version: 1\nmcpServers:\n  a:\n    command: a # mine\n"),
+        ]:
+            path = tmp_path / name
+            path.write_text(before)
+            after = self.add(client, path, "my logs", KEY='a "b" \\ ä', YES="yes")
+            assert [line for line in before.splitlines() if line not in after.splitlines()] in ([], ["extensions: {}"])
+            config = read_config([path], {})
+            others = {"a"} if name.startswith(("config", "flat", "librechat")) else set()
+            assert {upstream.name for upstream in config.upstreams} == {"my logs", *others}
+            (logs,) = (upstream for upstream in config.upstreams if upstream.name == "my logs")
+            assert (logs.command, len(logs.args)) == ("/bin/logs-mcp", 2)
+            assert {key: value.get_secret_value() for key, value in logs.env.items()} == {
+                "KEY": 'a "b" \\ ä',
+                "YES": "yes",
+            }
+            assert self.add(client, path, "my logs", KEY='a "b" \\ ä', YES="yes") == after
+
+    def test_a_new_file_says_what_its_host_needs(self, tmp_path: Path) -> None:
+        self.add("continue", tmp_path / "config.yaml")
+        told = parsed((tmp_path / "config.yaml").read_bytes(), tmp_path / "config.yaml")
+        assert told == {
+            "name": "Local",
+            "version": "0.0.1",
+            "schema": "v1",
+            "mcpServers": [{"name": "logs", "command": "/bin/logs-mcp", "args": ["-t", "stdio"]}],
+        }
+
+    def test_what_an_entry_can_not_be_put_into_is_left_as_it_is(self, tmp_path: Path) -> None:
+        for client, name, before, why in [
+            ("codex", "config.toml", 'mcp_servers = { a = { command = "a" } }\n', "can't be put in"),
+            ("codex", "other.toml", '[mcp_servers.logs]\ncommand = "a"\n', "another 'logs' is there"),
+            ("goose", "config.yaml", "extensions: {a: {type: stdio, cmd: a}}\n", "can't be put in"),
+            ("goose", "broken.yaml", "extensions: [\n", "not YAML"),
+            ("goose", "list.yaml", "extensions: [1]\n", "'extensions' is no object"),
+        ]:
+            path = tmp_path / name
+            path.write_text(before)
+            with pytest.raises(InputError, match=why):
+                self.add(client, path)
+            assert path.read_text() == before
+        assert not list(tmp_path.glob("*.bak*"))
+
+    def test_is_printed_as_the_client_has_it(self, connect):
+        for client, begins in [
+            ("codex", "[mcp_servers.logs-agent]\ncommand = "),
+            ("zed", '{\n  "context_servers": {\n    "logs-agent": {\n      "command": '),
+            ("opencode", '{\n  "mcp": {\n    "logs-agent": {\n      "type": "local",\n      "command": ['),
+            (
+                "goose",
+                "extensions:\n  logs-agent:\n    type: stdio\n    name: logs-agent\n    enabled: true\n    cmd: ",
+            ),
+            ("continue", "mcpServers:\n- name: logs-agent\n  command: "),
+            ("librechat", "mcpServers:\n  logs-agent:\n    command: "),
+        ]:
+            assert connect(client, "logs-agent").stdout.startswith(begins)
 
 
 class TestRefused:
@@ -244,10 +339,11 @@ class TestGateway:
             done = connect(client, "--gateway", "servers.json", "--write", "--env", "API_KEY=k", "--", "--read-only")
             assert done.returncode == 0
             path = Path(done.stdout.partition(" has ")[0])
-            (entry,) = json.loads(path.read_text()).popitem()[1].items()
+            (upstream,) = read_config([path], {"HOME": str(tmp_path)}).upstreams
             arguments = ["gateway", str(servers), "-t", "stdio", "--read-only"]
-            expected = {"command": str(COMMAND), "args": arguments, "env": {"API_KEY": "k"}}
-            assert (entry[0], {key: entry[1][key] for key in expected}) == ("gateway", expected)
+            assert (upstream.name, upstream.command) == ("gateway", str(COMMAND))
+            assert [arg.get_secret_value() for arg in upstream.args] == arguments
+            assert {name: value.get_secret_value() for name, value in upstream.env.items()} == {"API_KEY": "k"}
 
     def test_tells_what_is_left_out_and_which_variables_its_servers_take(self, connect, servers):
         done = connect("cursor", "tools", "--gateway", "servers.json", API_KEY="s3cret", OTHER="1")
