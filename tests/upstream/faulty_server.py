@@ -14,7 +14,7 @@ Output:     garbage-before  garbage-between  garbage-glued  garbage-only  stderr
             pours=WHAT (without an end, once its tools are listed: lines, blank, line, notes or odd, which are MCP)
 Pipes:      closes-stdin  closes-stdout  stops-reading (each: after the handshake)
 Lists:      hang-at-list[=KIND]  refuses-list=KIND (answers it with an error)
-            tools=N  list-bytes=N  twice  bad-schema  deep-schema=N  tag=TEXT  storm=N (list_changed, so many a second)
+            no-capabilities  empty-cursor  tools=N  list-bytes=N  twice  bad-schema  deep-schema=N  tag=TEXT  storm=N (list_changed, so many a second)
 Calls:      hang-at-call  die-in-call  spin-at-call  values (answers with 600,000 of them)
 Records:    pids=FILE (a line for each process)  record=FILE (a line for each message received)
 """
@@ -145,7 +145,7 @@ class Server:
         if method == "initialize":
             return handshake(params)
         if method == "tools/list":
-            return {"tools": self.tools}
+            return {"tools": self.tools, **({"nextCursor": ""} if "empty-cursor" in FAULTS else {})}
         if method == "tools/call":
             return self.call(params)
         if method in PLAIN:
@@ -315,7 +315,9 @@ def handshake(params: Message) -> Message:
     asked = params.get("protocolVersion")
     return {
         "protocolVersion": asked if asked in VERSIONS else VERSIONS[0],
-        "capabilities": {
+        "capabilities": {}
+        if "no-capabilities" in FAULTS
+        else {
             "tools": {"listChanged": True},
             "prompts": {"listChanged": True},
             "resources": {"listChanged": True, "subscribe": True},

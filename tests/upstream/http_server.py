@@ -206,7 +206,7 @@ def _misbehaved(writer: asyncio.StreamWriter, told: str | None) -> bool:
         _send(writer, 200, b"<html>", "text/html")
     elif told == "redirect":
         port = writer.get_extra_info("sockname")[1]
-        _send(writer, 307, b"", location=f"http://127.0.0.2:{port}/mcp")
+        _send(writer, 307, b"", location=f"http://me:s3cret@127.0.0.2:{port}/mcp?key=s3cret#s3cret")
     elif told is not None and told.isdigit():
         _send(writer, int(told), b"no")
     else:

@@ -66,6 +66,7 @@ class TestErrors:
             ("mcp-server-weather", "#!/bin/sh\n", 0o755, "mcp-sever-weather", "did you mean 'mcp-server-weather'?"),
             ("server", "#!/bin/sh\n", 0o755, "./sever", f"did you mean '{tmp_path}/1/server'?"),
             ("other", "", 0o644, "npx-of-mine -y package", "write the program alone into 'command'"),
+            ("third", "", 0o644, "./bin/other -y @of/package", "write the program alone into 'command'"),
             ("tool", "#!/bin/sh\n", 0o644, "./tool", "is not executable"),
             ("tool", "#!/bin/sh\n", 0o644, "tool", "is not executable"),
             ("tool/within", "", 0o644, "./tool", "is a folder"),

@@ -270,6 +270,26 @@ class TestLists:
         assert gateway.changes.count("bad") == 1
 
 
+class TestUnclear:
+    async def test_what_it_writes_in_place_of_mcp_is_told_where_it_takes_too_long(self):
+        async with beside_a_good_one(faulty("bad", "garbage-only", start_timeout_s=3)) as gateway:
+            told = str(await error_of(gateway))
+        assert "it has not answered within 3 s; what it writes to stdout is no MCP, such as " in told
+        assert "I am no MCP server" in told
+
+    async def test_that_announces_nothing_is_told(self):
+        async with beside_a_good_one(faulty("bad", "no-capabilities")) as gateway:
+            await gateway.seen("bad")
+            (problem,) = gateway["bad"].snapshot.problems
+        assert problem == "it announces no capability for tools, prompts or resources, and is asked for none"
+
+    async def test_an_empty_cursor_is_none(self):
+        async with beside_a_good_one(faulty("bad", "empty-cursor")) as gateway:
+            await gateway.seen("bad")
+            snapshot = gateway["bad"].snapshot
+        assert (snapshot.problems, len(snapshot.tools) > 10) == ((), True)
+
+
 class TestEverythingAtOnce:
     async def test_a_good_one_is_listed_and_called_beside_all_kinds_of_bad_ones(self):
         faults = [

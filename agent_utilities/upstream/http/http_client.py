@@ -260,7 +260,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
                 return response
             return _answer(request, trouble, status)
         if (follow := response.next_request) is not None and not is_followed(response):
-            where = f"{follow.url.scheme}://{follow.url.host}"
+            where = follow.url.copy_with(username=None, password=None, query=None, fragment=None)
             text = f"redirects to {where}, which is not followed; use that address in its config if it is meant"
             return _answer(request, HttpTrouble("unreachable", text))
         if not response.is_success or status == 202 or not self._is_answered_there:

@@ -43,6 +43,9 @@ PROXIES = re.compile(r"(?:https?|all|no)_proxy", re.IGNORECASE)
 """Names of variables that upstreams get too, where no password is in them."""
 
 
+_ARGS = "; write the program alone into 'command', and the rest into 'args'"
+
+
 class CommandError(AgentUtilitiesError, LookupError):
     """A program can't be run: which, why, and where it was looked for."""
 
@@ -106,7 +109,8 @@ def _check(program: Path, command: str) -> None:
         raise CommandError(f"{command!r} is a folder, not a program ({program})")
     if not program.exists():
         like = _nearest(program.name, [program.parent])
-        raise CommandError(f"no file {str(program)!r}{_did_you_mean(like and str(program.parent / like))}")
+        meant = _ARGS if re.search(r"\s", command) else _did_you_mean(like and str(program.parent / like))
+        raise CommandError(f"no file {str(program)!r}{meant}")
     if not os.access(program, os.X_OK):
         raise CommandError(f"{str(program)!r} is not executable: run it by its interpreter, or `chmod +x` it")
 
@@ -118,7 +122,7 @@ def _not_found(command: str, folder: Path, folders: list[Path]) -> str:
         what = "is a folder" if found.is_dir() else "is not executable"
         return f"{told}; {str(found)!r} {what}"
     if re.search(r"\s", command):
-        return f"{told}; write the program alone into 'command', and the rest into 'args'"
+        return told + _ARGS
     if (folder / command).is_file():
         return f"{told}; there is {str(folder / command)!r}: write './{command}' to run that"
     return f"{told}{_did_you_mean(_nearest(command, places))}"

@@ -86,6 +86,8 @@ async def take_snapshot(
     for name, kind, is_there in (*of_others, ("templates", TEMPLATE, has.resources)):
         others[name] = await listing.of(kind, getattr(before, name, ())) if is_there else ()
     problems = listing.problems
+    if not (has.tools or has.prompts or has.resources):
+        problems.append("it announces no capability for tools, prompts or resources, and is asked for none")
     if len(problems) > _N_PROBLEMS:
         problems[_N_PROBLEMS:] = [f"{len(problems) - _N_PROBLEMS} more that could not be taken"]
     return Snapshot(
@@ -151,7 +153,7 @@ class _Taking:
                 if taken.setdefault(key, item) is not item:
                     self.problems.append(f"{kind.name} {key!r} is listed more than once; the first is taken")
             cursor = raw.get("nextCursor")
-            if cursor is None:
+            if not cursor:  # none, and what some write for none
                 return taken
             if cursor in seen:
                 self.problems.append(f"{kind.name}s: a page comes again, and what would follow it is left out")

@@ -140,7 +140,7 @@ class Opener:
                 return session
         except Exception as error:
             cause = TimeoutError() if limit.expired() else root_error(error)
-            raise self.of_start(cause, transport.exit_text) from cause
+            raise self.of_start(cause, transport.exit_text, getattr(transport, "first_garbage", "")) from cause
 
     def transport(self, name: Transport) -> StdioUpstream | HttpUpstream | SseUpstream:
         """Return what reaches the upstream, for one session. It imports what it needs: use a thread."""
@@ -169,13 +169,14 @@ class Opener:
             text += f"; stderr ends with: {' | '.join(lines)}" if lines else "; it wrote nothing to stderr"
         return UpstreamError(self.config.name, cause, text)
 
-    def of_start(self, error: BaseException, exit_text: str) -> UpstreamError:
-        """Return why a connection could not be made, whose process may have ended."""
+    def of_start(self, error: BaseException, exit_text: str, garbage: str = "") -> UpstreamError:
+        """Return why a connection could not be made, whose process may have ended, or said what is no MCP."""
         error = root_error(error)
         if isinstance(error, UpstreamError):
             return error
         if isinstance(error, TimeoutError):
-            return self.error("did not start", f"it has not answered within {self.config.start_timeout_s:g} s")
+            said = f"; what it writes to stdout is no MCP, such as {garbage!r}" if garbage else ""
+            return self.error("did not start", f"it has not answered within {self.config.start_timeout_s:g} s{said}")
         is_http = isinstance(error, MCPError) and http_trouble(error) is not None
         if not is_http and (exit_text or (isinstance(error, Exception) and has_ended(error))):
             return self.error("did not start", f"it {exit_text or 'ended the connection'} before it had answered")
