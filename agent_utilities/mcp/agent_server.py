@@ -48,7 +48,7 @@ from agent_utilities.mcp.tool_origin import KnownTools, ToolOrigin, origin_of
 from agent_utilities.mcp.wire.middleware import WireMiddleware
 from agent_utilities.mcp.wire.parameter_headers import header_schema
 from agent_utilities.mcp.wire.request import Callers
-from agent_utilities.runtime import event_loop
+from agent_utilities.runtime.event_loop import run
 from agent_utilities.selection.model import Selection
 
 if TYPE_CHECKING:
@@ -391,8 +391,7 @@ class AgentServer(FastMCP[Any]):
         """Return whether every lifespan has been entered, under `status`, what features tell everybody, warnings."""
         is_started = self.operator_bounds.said.is_set()
         status = "stopping" if self.stopping.is_draining else "ready" if is_started else "starting"
-        health = {"status": status, **self.features.health()}
-        warnings = self.operator_bounds.warnings()
+        health, warnings = {"status": status, **self.features.health()}, self.operator_bounds.warnings()
         return {**health, "warnings": warnings} if warnings else health
 
     def origin_of(self, tool: Tool) -> ToolOrigin:
@@ -404,14 +403,10 @@ class AgentServer(FastMCP[Any]):
 
     def run(self, *args: Any, **options: Any) -> None:
         """Serve until stopped, on the event loop of the command line; see `FastMCP.run`."""
-        event_loop.run(partial(self.run_async, *args, **options))
+        run(partial(self.run_async, *args, **options))
 
     async def run_stdio_async(self, *args: Any, **options: Any) -> None:
-        """Serve over stdio until stopped; see `FastMCP.run_stdio_async`.
-
-        Raises:
-            SelectionError: a deny fits nothing; see `OperatorBounds.announce`.
-        """
+        """Serve over stdio until stopped; raises what `OperatorBounds.announce` does."""
         from agent_utilities.mcp.wire.unreadable import answer_unreadable  # over HTTP each message has an answer
 
         self.transport = "stdio"
