@@ -70,7 +70,12 @@ class _Placing:
                 notices.append(f"{server.source}: none of its tools are wanted, and it is left out")
             elif (config := reader.read(server.name, server.entry, server.source)) is not None:
                 about = capability.description or capability.title
-                named = {"tags": (capability.name,), "description": about, "capabilities": {capability.name: globs}}
+                named = {
+                    "prefix": None,
+                    "tags": (capability.name,),
+                    "description": about,
+                    "capabilities": {capability.name: globs},
+                }
                 configs.append(config.model_copy(update=named))
         notices.extend(reader.notices)
         wrong = " | ".join(reader.problems)
@@ -118,7 +123,7 @@ class _Placing:
         """Whether a name is nobody's, or another capability's for the same server: reached in the same way."""
         there = self._by_folded_name.get(fold(name))
         if there is None:
-            return True
+            return fold(name) not in {fold(each.prefix or "") for each in self._gateway.values()}
         same = ("transport", "command", "args", "env", "cwd", "url", "headers")
         is_one = all(getattr(there, key) == getattr(config, key) for key in same)
         return is_one and there.name == name and name in self.placed.configs

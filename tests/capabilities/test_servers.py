@@ -112,6 +112,10 @@ class TestNames:
         placing = placed(capability("a", server("Git")), own=(own("git"),))
         assert placing.by_capability == {"a": ("a_Git",)}
 
+    def test_that_begin_like_those_of_a_server_with_a_prefix_of_its_own_are_taken(self):
+        placing = placed(capability("search", server("g", prefix="")), own=(own("git", prefix="g"),))
+        assert {name: config.prefix for name, config in placing.configs.items()} == {"search_g": None}
+
     def test_are_never_taken_twice(self):
         placing = placed(
             capability("b", server()), capability("c", server(command="d")), own=(own("code"), own("b_code"))

@@ -14,7 +14,8 @@ Output:     garbage-before  garbage-between  garbage-glued  garbage-only  stderr
             pours=WHAT (without an end, once its tools are listed: lines, blank, line, notes or odd, which are MCP)
 Pipes:      closes-stdin  closes-stdout  stops-reading (each: after the handshake)
 Lists:      hang-at-list[=KIND]  refuses-list=KIND (answers it with an error)
-            no-capabilities  empty-cursor  tools=N  list-bytes=N  twice  bad-schema  deep-schema=N  tag=TEXT  storm=N (list_changed, so many a second)
+            no-capabilities  empty-cursor
+            tools=N  list-bytes=N  twice  bad-schema  deep-schema=N  tag=TEXT  storm=N (list_changed, so many a second)
 Calls:      hang-at-call  die-in-call  spin-at-call  values (answers with 600,000 of them)
 Records:    pids=FILE (a line for each process)  record=FILE (a line for each message received)
 """
