@@ -1,9 +1,12 @@
-"""Values of a server's entry as people write them, turned into what `UpstreamConfig` takes, which judges them."""
+"""Values of a server's entry as people write them, turned into what `UpstreamConfig` takes, which judges them.
+
+Each raises `Unusable` where nothing can be made of a value, or a variable in it can't be filled in; one of a wrong type
+may come out as it is.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -11,13 +14,6 @@ from agent_utilities.settings import Quota
 from agent_utilities.upstream.configuration.variables import REFERENCES, Reading, Unusable
 
 _T = TypeVar("_T")
-
-Read = Callable[[Any, Reading], Any]
-"""Returns what a value comes to. One of a wrong type may come out as it is: it is judged afterwards.
-
-Raises:
-    Unusable: nothing can be made of it, or a variable in it can't be filled in.
-"""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _NOT_PASSED = re.compile(r"[\x00\ud800-\udfff]")

@@ -16,7 +16,7 @@ from agent_utilities.selection.model import nearest
 from agent_utilities.upstream.config import Transport, UpstreamConfig
 from agent_utilities.upstream.configuration import entry_values as values
 from agent_utilities.upstream.configuration.config_text import described, read_env_file, shown
-from agent_utilities.upstream.configuration.entry_values import Read, fold, opposite
+from agent_utilities.upstream.configuration.entry_values import fold
 from agent_utilities.upstream.configuration.variables import Reading, Unusable
 from agent_utilities.upstream.errors import ConfigError
 
@@ -27,20 +27,12 @@ class Key:
 
     sets: str
     spellings: tuple[str, ...]
-    read: Read
-    is_secret: bool
+    read: str = ""
+    is_secret: bool = False
 
 
 _TABLE = tomllib.loads((files("agent_utilities.upstream.configuration") / "keys.toml").read_text(encoding="utf-8"))
-KEYS = tuple(
-    Key(
-        key["sets"],
-        tuple(key["spellings"]),
-        getattr(values, key.get("read", ""), lambda value, _: value),
-        key.get("is_secret", False),
-    )
-    for key in _TABLE["keys"]
-)
+KEYS = tuple(Key(**key | {"spellings": tuple(key["spellings"])}) for key in _TABLE["keys"])
 OF_HOSTS_ONLY = frozenset(map(fold, _TABLE["of_hosts_only"]))
 EXPECTED: Mapping[str, str] = _TABLE["expected"]
 BY_SPELLING: Mapping[str, Key] = {fold(spelling): key for key in KEYS for spelling in key.spellings}
@@ -122,7 +114,7 @@ class Reader:
             if name not in known and fold(name) not in OF_HOSTS_ONLY:
                 self._pass_over(name, source)
         # What is not set for a server that is switched off matters to nobody.
-        is_off = any(key.sets == "enabled" and entry[name] is (key.read is opposite) for name, key in known.items())
+        is_off = any(key.sets == "enabled" and entry[name] is (key.read == "opposite") for name, key in known.items())
         reading = replace(self.reading, keeps_references=self.reading.keeps_references or is_off)
         given: dict[str, Any] = {}
         written_as: dict[str, str] = {}
@@ -132,7 +124,7 @@ class Reader:
                 continue
             field = "list_timeout_s" if reading.times_lists and fold(name) == "timeout" else key.sets
             try:
-                value = key.read(written, reading)
+                value = getattr(values, key.read)(written, reading) if key.read else written
             except Unusable as error:
                 what = error.what or _told(written, is_secret=key.is_secret)
                 self._problem(f"{source}.{name}", what, error.hint or _hint(key.sets))
