@@ -98,6 +98,7 @@ class TestWhich:
         assert login._callback_port == 48123
         assert "cl1ent-s3cret" in secrets_of(config)
 
+    @pytest.mark.outside
     def test_is_by_the_document_that_the_operator_publishes(self, tmp_path: Path) -> None:
         told = {
             "type": "http",
