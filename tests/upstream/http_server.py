@@ -69,6 +69,10 @@ class HttpServer:
         """Lets calls of `wait` go on."""
         self.discover_status = 400
         """What a probe for the newer era is answered with."""
+        self.answers: dict[str, tuple[int, bytes, dict[str, str]]] = {}
+        """What calls of a tool are answered with: the status, the body and headers beside `content-type`."""
+        self.forgotten = (404, b"Session not found")
+        """What messages of a session are answered with that is unknown."""
         self.has_only_sse = False
         """Whether it knows nothing of streamable HTTP."""
         self.n_poured = 0
@@ -114,6 +118,9 @@ class HttpServer:
             await self._answer_sse(writer, message)
         elif (told := message.get("params", {}).get("name")) in ENDLESS and path != "/moved":
             await self._pour(writer, *ENDLESS[told])
+        elif told in self.answers:
+            status, body, more = self.answers[told]
+            _send(writer, status, body, **more)
         elif not _misbehaved(writer, message.get("params", {}).get("name")):
             await self._answer_mcp(writer, headers, message)
         await writer.drain()
@@ -130,7 +137,7 @@ class HttpServer:
             self.sessions.add(f"s{len(self.seen)}")
             _send(writer, 200, _result(message, handshake()), **{"mcp-session-id": f"s{len(self.seen)}"})
         elif session not in self.sessions:
-            _send(writer, 404, b"Session not found")
+            _send(writer, *self.forgotten)
         elif "id" not in message:
             _send(writer, 202, b"")
         else:

@@ -86,8 +86,8 @@ class TestFaults:
     @every(
         ("tool", "cause", "text"),
         [
-            ("reset", "unreachable", ""),
-            ("half", "unreachable", ""),
+            ("reset", "died", "which it may have carried out"),
+            ("half", "died", "which it may have carried out"),
             ("half-stream", "died", "which it may have carried out"),
             ("html", "not MCP", "answered with text/html"),
             ("401", "refused", "it wants credentials"),
@@ -102,6 +102,39 @@ class TestFaults:
             assert await gateway.call("web", "echo", text="hello") == "hello"
             assert gateway["web"].counts.n_starts == 1
 
+    @every(
+        ("status", "body", "headers", "text"),
+        [
+            (429, b'{"detail": "too many"}', {"retry-after": "30"}, "too many; it may be asked again in 30 s"),
+            (429, b"", {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, "asked again after Wed, 21 Oct 2026 07:28:00"),
+            (400, b'{"error": {"message": "n must be below 100"}}', {}, "n must be below 100"),
+            (413, b"Payload\nToo Large", {}, "Payload Too Large"),
+            (422, b'{"detail": [{"loc": ["n"], "msg": "missing"}]}', {}, '"msg":"missing"'),
+            (404, b'{"title": "no such thing"}', {}, "no such thing"),
+            (500, b'{"message": "out of order"}', {}, "out of order"),
+        ],
+    )
+    async def test_a_call_that_is_refused_is_told_why_and_costs_nothing_else(self, status, body, headers, text):
+        async with http_server() as server, running(over_http(server), policy=SLOW) as gateway:
+            server.answers["401"] = status, body, headers
+            await gateway.call("web", "echo", text="hello")
+            starts = gateway["web"].counts.n_starts
+            for _ in range(4):
+                told = str(await error_of(gateway, "401"))
+                assert (f"HTTP {status}" in told, text in told) == (True, True)
+            assert await gateway.call("web", "echo", text="hello") == "hello"
+            assert gateway["web"].counts.n_starts == starts
+
+    @every("message", ["Connection closed", "SSE stream ended without a response"])
+    @every("kind", ["application/json", "text/event-stream"])
+    async def test_an_error_of_its_own_that_reads_like_an_end_is_none(self, message, kind):
+        async with http_server() as server, running(over_http(server)) as gateway:
+            told = json.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": message}})
+            body = told if kind == "application/json" else f"event: message\ndata: {told}\n\n"
+            server.answers["echo"] = 200, body.encode(), {"content-type": kind}
+            with pytest.raises(MCPError, match=message):
+                await gateway.call("web", "echo", text="hello")
+
     async def test_a_redirect_to_another_host_is_not_followed(self):
         async with http_server() as server, running(over_http(server)) as gateway:
             told = str(await error_of(gateway, "redirect"))
@@ -109,12 +142,34 @@ class TestFaults:
             assert "s3cret" not in told
             assert await gateway.call("web", "echo", text="hello") == "hello"
 
-    async def test_a_session_that_is_forgotten_is_begun_anew_within_the_call(self):
+    @every(
+        "forgotten",
+        [
+            (404, b"Session not found"),
+            (404, b"gone"),
+            (400, b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "No valid session ID"}}'),
+            (200, b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}}'),
+            (
+                200,
+                b'{"jsonrpc": "2.0", "id": "x", "error": {"code": -32600, "message": "Session not found"}}',
+            ),
+            (503, b'{"jsonrpc": "2.0", "error": {"code": -32001, "message": "this session is unknown or expired"}}'),
+            (500, b'{"error": "unknown session"}'),
+        ],
+    )
+    async def test_a_session_that_is_forgotten_is_begun_anew_within_the_call(self, forgotten):
         async with http_server() as server, running(over_http(server)) as gateway:
+            server.forgotten = forgotten
             await gateway.call("web", "echo", text="hello")
             server.forget_sessions()
             assert await gateway.call("web", "echo", text="again") == "again"
             assert gateway["web"].counts.n_failures == 0
+
+    async def test_a_tools_own_session_that_is_not_found_has_no_call_sent_again(self):
+        async with http_server() as server, running(over_http(server)) as gateway:
+            server.answers["echo"] = 400, b'{"error": "browser session not found"}', {}
+            assert "browser session" in str(await error_of(gateway, "echo"))
+            assert [message.get("method") for *_, message in server.seen].count("tools/call") == 1
 
     @every(("status", "cause"), [(401, "refused"), (403, "refused"), (500, "unreachable")])
     async def test_at_the_handshake_are_told(self, status, cause):

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mappi
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from functools import partial
+from secrets import token_hex
 from typing import Any
 
 import httpx2
@@ -18,24 +19,30 @@ import mcp_types
 from fastmcp.server.auth.ssrf import is_ip_allowed
 from mcp import MCPError
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json
 
 from agent_utilities.compat.sdk_client import is_followed
-from agent_utilities.upstream.errors import Cause
+from agent_utilities.upstream.errors import Cause, with_own_errors
 from agent_utilities.upstream.limits import TURN_BYTES, IncomingMessage, Limits, TooMuchError, Turns, Unfinished
 
 # The SDK logs the traceback of an error that it raises besides, and that is told in a line: only who set up logging
 # for it is shown both.
 logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
 
-_KEY = "agent-utilities/upstream"
+_KEY = f"agent-utilities/upstream-{token_hex(8)}"
+"""What no upstream knows, and so no error of its own bears."""
 _REFUSED = {
     401: "it wants credentials, or other ones; see `headers` and `auth` of its config, or log in by"
     " `agent-utilities gateway login NAME`",
     403: "what it was given for credentials is not enough",
     407: "the proxy on the way wants credentials",
 }
-_FINAL = (*_REFUSED, 429, 502, 503, 504)
+_BEFORE_IT = (502, 503, 504)  # answered in the place of a server that can't be reached
+_FINAL = (*_REFUSED, 429, *_BEFORE_IT)
 """What says as much of any other message, whatever a body says of this one."""
+_REASONS = ("error_description", "detail", "message", "error", "title", "errors")
+"""Where bodies of errors say why, the best first."""
+_N_REASON = 300
 CONNECT_S = 30.0
 """Seconds to connect and to send; how long an answer may take is for the call's own deadline to say."""
 NOTIFICATION_S = 10.0
@@ -44,6 +51,8 @@ _KEPT_S = 3.0
 """Seconds for which a connection is kept that nobody uses: most servers close theirs after five, and a request that is
 sent at that moment is lost."""
 _LOGIN_BYTES = 1 << 20
+_UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+"""What fails before anything of a message is sent."""
 _EVENT_END = re.compile(rb"(?>\r\n|\n|\r){2}")
 _LONGEST_END = 4
 
@@ -54,9 +63,17 @@ class HttpTrouble:
 
     cause: Cause
     detail: str
-    is_lost: bool = False
-    """Whether the upstream has forgotten the session, so that it did not look at the message."""
     status: int | None = None
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the server answered itself, if only to refuse this message."""
+        return self.status is not None and self.status not in _BEFORE_IT
+
+    @property
+    def is_of_message(self) -> bool:
+        """Whether it says nothing of other messages: it is no lack of credentials."""
+        return self.cause == "died" or (self.status is not None and self.status not in _REFUSED)
 
     def as_error(self) -> mcp_types.ErrorData:
         """Return it as a JSON-RPC error, which reaches the one who waits for the answer."""
@@ -74,14 +91,27 @@ def http_trouble(error: MCPError) -> HttpTrouble | None:
         return None
 
 
-def trouble_of_status(status: int, has_session: bool, body: bytes) -> HttpTrouble:
-    """Return what an HTTP status above 399 says."""
-    if has_session and (status == 404 or (status == 400 and b"session" in body[:2_000].lower())):
-        return HttpTrouble("unreachable", "it has forgotten the session", is_lost=True, status=status)
-    if status in _REFUSED:
-        return HttpTrouble("refused", f"answered HTTP {status}: {_REFUSED[status]}", status=status)
-    meaning = "there is no such address" if status == 404 else "it is not able to answer"
-    return HttpTrouble("unreachable", f"answered HTTP {status}: {meaning}", status=status)
+def trouble_of_status(response: httpx2.Response, body: bytes) -> HttpTrouble:
+    """Return what an answer with an HTTP status above 399 says, with the reason that its body has."""
+    status, again = response.status_code, response.headers.get("retry-after", "")
+    unsaid = "there is no such address" if status == 404 else "it is not able to answer"
+    reason = _REFUSED.get(status) or _reason(body, _kind(response)) or unsaid
+    if again:
+        reason += f"; it may be asked again {f'in {again} s' if again.isdecimal() else f'after {again}'[:60]}"
+    return HttpTrouble("unreachable" if status >= 500 else "refused", f"answered HTTP {status}: {reason}", status)
+
+
+def _reason(body: bytes, kind: str) -> str:
+    """Return what a body says, in a line; nothing of a page, which is for people."""
+    if kind == "text/html":
+        return ""
+    try:
+        told: Any = from_json(body)
+    except ValueError:
+        told = body.decode(errors="replace")
+    while isinstance(told, dict) and (within := next((told[key] for key in _REASONS if told.get(key)), None)):
+        told = within
+    return " ".join((told if isinstance(told, str) else to_json(told).decode()).split())[:_N_REASON]
 
 
 class _BoundedBody(httpx2.AsyncByteStream):
@@ -135,11 +165,21 @@ class _BoundedBody(httpx2.AsyncByteStream):
             del self._buffer[: end.end()]
             n_searched = 0
             self._message.limits.check_values(event)
-            yield event
+            yield _with_own_errors(event)
 
     async def aclose(self) -> None:
         self._message.has(0)
         await self._coded.aclose()
+
+
+def _with_own_errors(event: bytes) -> bytes:
+    """Return an event with the errors in its data marked as the upstream's own."""
+    if b'"error"' not in event:
+        return event
+    lines = event.splitlines()
+    data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
+    rest = [line for line in lines if line and not line.startswith(b"data:")]
+    return b"\n".join([*rest, b"data: " + with_own_errors(data).replace(b"\n", b"\ndata: "), b"", b""])
 
 
 class OwnLoginError(RuntimeError):
@@ -243,8 +283,10 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         try:
             response = await super().send(request, **options)
             return await self._judged(request, response)
-        except httpx2.TransportError as error:
+        except _UNSENT as error:
             return _answer(request, HttpTrouble("unreachable", _text(error)))
+        except httpx2.TransportError as error:
+            return _answer(request, HttpTrouble("died", f"ended the connection ({_text(error)})"))
         except TooMuchError as error:
             return _answer(request, _too_much(error))
         except Exception as error:  # a login that fails raises whatever it likes
@@ -255,10 +297,10 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         kind, status = _kind(response), response.status_code
         if status >= 400:
             body = await response.aread()
-            trouble = trouble_of_status(status, "mcp-session-id" in request.headers, body)
-            if kind == "application/json" and b'"jsonrpc"' in body and not trouble.is_lost and status not in _FINAL:
-                return response
-            return _answer(request, trouble, status)
+            is_lost = status == 404 and "mcp-session-id" in request.headers
+            if kind == "application/json" and b'"jsonrpc"' in body and not is_lost and status not in _FINAL:
+                return _marked(response)
+            return _answer(request, trouble_of_status(response, body), status)
         if (follow := response.next_request) is not None and not is_followed(response):
             where = follow.url.copy_with(username=None, password=None, query=None, fragment=None)
             text = f"redirects to {where}, which is not followed; use that address in its config if it is meant"
@@ -272,6 +314,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             body = (await response.aread()).strip()
             if not (body.startswith((b"{", b"[")) and body.endswith((b"}", b"]"))):
                 return _answer(request, HttpTrouble("not MCP", "answered with half a message, or none"))
+            return _marked(response)
         elif _is_request(request):
             await response.aread()
             return _answer(request, HttpTrouble("not MCP", f"answered with {kind or 'nothing'} (HTTP {status})"))
@@ -304,6 +347,14 @@ def _kind(response: httpx2.Response) -> str:
 def _is_request(request: httpx2.Request) -> bool:
     """Whether a message is one that an answer comes to; so is taken what only looks like it."""
     return b'"method"' in request.content and b'"id"' in request.content
+
+
+def _marked(response: httpx2.Response) -> httpx2.Response:
+    """Return a response that was read, with the errors in it marked as the upstream's own."""
+    if b'"error"' not in response.content:
+        return response
+    body = with_own_errors(response.content, from_json(response.request.content).get("id"))
+    return httpx2.Response(response.status_code, headers=response.headers, content=body, request=response.request)
 
 
 def _answer(request: httpx2.Request, trouble: HttpTrouble, status: int = 502) -> httpx2.Response:

@@ -67,7 +67,7 @@ class SseUpstream(HttpUpstream):
             events_of(client, self._url) as events,
         ):
             if not events.response.is_success:
-                raise _error(trouble_of_status(events.response.status_code, False, b""))
+                raise _error(trouble_of_status(events.response, b""))
             read_send, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
             write, write_receive = anyio.create_memory_object_stream[SessionMessage](0)
             async with read_send, read, write, write_receive, anyio.create_task_group() as group:
@@ -133,7 +133,7 @@ async def _post_all(
         try:
             error = mcp_types.JSONRPCError.model_validate_json(response.content).error
         except ValueError:
-            error = trouble_of_status(response.status_code, False, response.content).as_error()
+            error = trouble_of_status(response, response.content).as_error()
         answer = mcp_types.JSONRPCError(jsonrpc="2.0", id=message.message.id, error=error)
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await answers.send(SessionMessage(answer))

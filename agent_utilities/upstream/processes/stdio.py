@@ -18,12 +18,13 @@ import anyio
 import mcp_types
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
 from pydantic_core import from_json
 
 from agent_utilities.runtime.process_io import expanded
 from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.errors import Cause, UpstreamError
+from agent_utilities.upstream.errors import Cause, UpstreamError, with_own_error
 from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, TooMuchError, Turns, Unfinished
 from agent_utilities.upstream.processes.process import CLOSED_S, MAX_QUEUED_BYTES, ProcessGuard, UpstreamProcess
 from agent_utilities.upstream.processes.program import (
@@ -308,9 +309,11 @@ def read_line(line: Line, limits: Limits) -> list[mcp_types.JSONRPCMessage]:
         limits.check_values(text)
         value = _parse(text)
         batch = value if isinstance(value, list) else [value]
-        return [mcp_types.jsonrpc_message_adapter.validate_python(item, by_name=False) for item in batch]
+        read = mcp_types.jsonrpc_message_adapter.validate_python
+        return [read(with_own_error(item), by_name=False) for item in batch]
     except (ValueError, RecursionError) as error:
-        return _unreadable(text, f"could not be read: {error}")
+        why = "it is no JSON-RPC message" if isinstance(error, ValidationError) else error
+        return _unreadable(text, f"could not be read: {why}")
 
 
 def _parse(line: bytearray) -> Any:
