@@ -16,6 +16,7 @@ from mcp.server.session import ServerSession
 from mcp.server.streamable_http import StreamableHTTPServerTransport
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent_utilities.compat import Part
 
@@ -43,6 +44,7 @@ SESSION_PARTS = tuple(
         "_discard_session",
     )
 )
+_LEVELS = get_args(mcp_types.LoggingLevel)
 _LEVEL = "agent-utilities/log-level"
 """Where a connection's state has the least level that its client takes."""
 
@@ -65,24 +67,27 @@ def keep_log_levels(sdk: Server[Any]) -> None:
     sdk.add_request_handler("logging/setLevel", mcp_types.SetLevelRequestParams, set_level)
 
 
-def takes_log_message(
-    session: ServerSession,
-    meta: Mapping[str, Any],
-    level: mcp_types.LoggingLevel,
-    default: mcp_types.LoggingLevel | None,
-) -> bool:
-    """Whether a request's caller takes a log message of a level.
+def least_log_level(
+    session: ServerSession, meta: Mapping[str, Any], default: mcp_types.LoggingLevel | None
+) -> mcp_types.LoggingLevel | None:
+    """Return the least level of log messages that a request's caller has asked for, or the default; None for none.
 
     Callers of 2026-07-28 say so in each request, others for their connection.
-
-    Args:
-        default: the least level for those who have not said it; all of them for None.
     """
-    if level not in allowed_log_levels(session.protocol_version, cast(Any, meta)):
+    if session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        level = meta.get(mcp_types.LOG_LEVEL_META_KEY)
+        return level if level in _LEVELS else None
+    return cast("mcp_types.LoggingLevel | None", connection_of(session).state.get(_LEVEL, default))
+
+
+def takes_log_message(
+    session: ServerSession, meta: Mapping[str, Any], level: object, least: mcp_types.LoggingLevel | None
+) -> bool:
+    """Whether a request's caller takes a log message of a level, who wants no lesser ones; any of them for None."""
+    known: mcp_types.LoggingLevel = level if level in _LEVELS else "info"  # type: ignore[assignment]  # some say `warn`
+    if known not in allowed_log_levels(session.protocol_version, cast(Any, meta)):
         return False
-    order = get_args(mcp_types.LoggingLevel)
-    least = connection_of(session).state.get(_LEVEL, default)
-    return least is None or order.index(level) >= order.index(least)
+    return least is None or _LEVELS.index(known) >= _LEVELS.index(least)
 
 
 class OpenSessions:

@@ -116,6 +116,23 @@ class TestAnAnswer:
         assert n_waiting(gateway) == 0
 
 
+class TestSeveralCallsOfOneCaller:
+    def test_are_each_asked(self, ada: Asked, gateway: Served) -> None:
+        asked = ada.call()
+        with closing(RawHttp(gateway.url)) as http:
+            same = Asked(gateway, http)
+            other = same.call()
+            assert done(same.answer(other)) == ACCEPT
+        assert done(ada.answer(asked)) == ACCEPT
+
+    def test_without_a_token_may_be_of_several_callers_and_nobody_is_asked(self) -> None:
+        with served(script("old", "asking_server.py")) as gateway, closing(RawHttp(gateway.url)) as http:
+            one = ModernCaller(http, "", ())
+            params = {"name": "old_elicit", "arguments": {"message": "Who?"}, "_meta": OFFERED}
+            assert one.ask("tools/call", params).result["inputRequests"]
+            assert "refused" in done(one.ask("tools/call", params))
+
+
 class TestBounds:
     def test_on_one_callers_waiting_calls_are_told_to_the_upstream(self, gateway: Served, ada: Asked) -> None:
         waiting = gateway.provider.waiting

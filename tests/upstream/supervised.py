@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +63,7 @@ class Caller:
         self.n_asked = 0
         self.logged: list[Any] = []
         self.progressed: list[tuple[float, float | None, str | None]] = []
+        self.log_level: mcp_types.LoggingLevel | None = None
 
     @property
     def session(self) -> Hashable:
@@ -90,13 +91,13 @@ class Caller:
             case _:
                 return mcp_types.ListRootsResult(roots=[mcp_types.Root.model_validate({"uri": "file:///home"})])
 
-    async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
+    async def log(self, params: Mapping[str, Any]) -> None:
         """Remember a log message."""
-        self.logged.append(params.data)
+        self.logged.append(params["data"])
 
-    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+    async def progress(self, params: Mapping[str, Any]) -> None:
         """Remember progress."""
-        self.progressed.append((progress, total, message))
+        self.progressed.append((params["progress"], params.get("total"), params.get("message")))
 
 
 class Running:

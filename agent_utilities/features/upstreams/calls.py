@@ -310,8 +310,6 @@ class Caller:
             such = f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg'][:200]}"
             told = f"what it asks can't be read: {error.error_count()} errors, such as {such}"
             raise UpstreamError(self.config.name, "not MCP", told) from None
-        finally:
-            await relay.flush()
         if isinstance(result, mcp_types.InputRequiredResult):
             return kind.asked(result)
         meta = result.get("_meta")

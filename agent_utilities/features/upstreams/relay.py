@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from secrets import token_urlsafe
 from typing import Any, cast
@@ -16,7 +15,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from agent_utilities.compat.sdk_client import answer_rounds
-from agent_utilities.compat.sdk_server import connection_of, takes_log_message
+from agent_utilities.compat.sdk_server import connection_of, least_log_level, takes_log_message
 from agent_utilities.mcp.surface.catalogs import NOBODY, caller_key
 from agent_utilities.upstream.connections.calls import present_call
 
@@ -79,9 +78,9 @@ def told_of_tasks(error: mcp_types.ErrorData, tool: Mapping[str, Any]) -> mcp_ty
     return error.model_copy(update={"message": f"{error.message}; {told}"})
 
 
-def refusal(question: Question) -> mcp_types.ErrorData:
+def refusal(question: Question, why: str = "does not offer it") -> mcp_types.ErrorData:
     """Return what an upstream is told whose question the caller's client can't be asked."""
-    message = f"{question.method} refused: the client of the gateway that this call is made for does not offer it"
+    message = f"{question.method} refused: the client of the gateway that this call is made for {why}"
     data = {"requiredCapabilities": wants(question)[0]}
     return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=message, data=data)
 
@@ -104,18 +103,23 @@ class ServerRelay:
         self._session = request.session
         self._meta = request.meta or {}
         self._http = request.request
-        self._telling = asyncio.Lock()
         self.is_modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
         """Whether the caller can be asked nothing but in a result."""
 
     @property
     def session(self) -> Hashable:
-        """The caller's connection."""
-        return connection_of(self._session)
+        """The caller's connection; of one of 2026-07-28, whose requests have none in common, what tells them apart.
+
+        Over HTTP that is their token. Who shows none may be anybody who comes from there: each request is its own.
+        """
+        key = caller_key() if self.is_modern else NOBODY
+        return connection_of(self._session) if key == NOBODY else key
 
     def at_session_end(self, forget: Callable[[Hashable], None]) -> None:
         """Have something called with the caller's session once that has ended, however often it is given in it."""
         connection = connection_of(self._session)
+        if self.session is not connection:
+            return  # it ends with disuse: nothing tells that such a caller has gone
         forgetting = connection.state.setdefault(_FORGETTING, set())
         if forget not in forgetting:
             forgetting.add(forget)
@@ -136,22 +140,26 @@ class ServerRelay:
 
     @property
     def capabilities(self) -> mcp_types.ClientCapabilities | None:
-        """What the caller's client offers to be asked; its extensions are between it and this server."""
+        """What the caller's client offers to be asked; its extensions are between it and this server.
+
+        That its roots changed is not handed on, so it is not offered either.
+        """
         offered = self._session.client_capabilities
         if offered is None:
             return None
-        return mcp_types.ClientCapabilities(
-            sampling=offered.sampling, elicitation=offered.elicitation, roots=offered.roots
-        )
+        roots = mcp_types.RootsCapability() if offered.roots is not None else None
+        return mcp_types.ClientCapabilities(sampling=offered.sampling, elicitation=offered.elicitation, roots=roots)
 
     @property
     def asked_at_once(self) -> mcp_types.ClientCapabilities | None:
         """What of it can be asked in the middle of a call: nothing, None, of a caller who is asked by results alone."""
         offered = self.capabilities
-        if self.is_modern or offered is None or not can_be_asked(offered):
-            return None
-        # That roots changed is not handed on, so it is not offered either.
-        return offered.model_copy(update={"roots": mcp_types.RootsCapability()}) if offered.roots else offered
+        return None if self.is_modern or not can_be_asked(offered) else offered
+
+    @property
+    def log_level(self) -> mcp_types.LoggingLevel | None:
+        """The least level of log messages that the caller has asked for."""
+        return least_log_level(self._session, self._meta, self._context.fastmcp.client_log_level)
 
     def request_meta(self, named: Sequence[str]) -> mcp_types.RequestParamsMeta | None:
         """Return what of the caller's `_meta` crosses: the trace and the log level, and what the operator names."""
@@ -159,33 +167,37 @@ class ServerRelay:
         meta = {**told, **{key: self._meta[key] for key in named if key in self._meta}}
         return cast(mcp_types.RequestParamsMeta, meta) if meta else None
 
-    async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
+    async def log(self, params: Mapping[str, Any]) -> None:
         """Hand on a log message, where it is of a level that the caller takes."""
-        if takes_log_message(self._session, self._meta, params.level, self._context.fastmcp.client_log_level):
-            notification = mcp_types.LoggingMessageNotification(params=params)
-            async with self._telling:
-                await self._session.send_notification(notification, related_request_id=self._request_id)
+        if takes_log_message(self._session, self._meta, params.get("level"), self.log_level):
+            await self._tell("notifications/message", params)
 
-    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+    async def progress(self, params: Mapping[str, Any]) -> None:
         """Hand on progress of the call; the caller who asked for none is told none."""
-        async with self._telling:
-            await self._session.report_progress(progress, total, message)
+        if (token := self._meta.get("progressToken")) is not None:
+            await self._tell("notifications/progress", {**params, "progressToken": token})
 
-    async def flush(self) -> None:
-        """Return once all that came before is handed on: nothing can be told of a request after its result."""
-        async with self._telling:
-            pass
+    async def _tell(self, method: str, params: Mapping[str, Any]) -> None:
+        notice: Any = mcp_types.Notification[dict[str, Any], str](method=method, params=dict(params))
+        await self._session.send_notification(notice, self._related)
+
+    @property
+    def _related(self) -> Any:
+        """The request, whose answer bears what belongs to it; None once it is answered, and its connection is left."""
+        return self._request_id if self.is_modern or self._session.can_send_request else None
 
     async def ask(self, question: Question) -> Any:
         """Return the caller's answer, or the error that the upstream is told."""
-        if self.is_modern or not offers(self.capabilities, question):
+        if not offers(self.capabilities, question):
             return refusal(question)
+        if self.is_modern:
+            return refusal(question, "can be asked in the result of a request that is under way alone")
         match question:
             case mcp_types.ElicitRequest(params=mcp_types.ElicitRequestURLParams(elicitation_id=None) as params):
                 # 2026-07-28 knows no such id; clients of before refuse a question without one.
                 given = params.model_copy(update={"elicitation_id": token_urlsafe(16)})
                 question = mcp_types.ElicitRequest(params=given)
-        metadata = ServerMessageMetadata(related_request_id=self._request_id)
+        metadata = ServerMessageMetadata(related_request_id=self._related)
         try:
             return await self._session.send_request(question, wants(question)[1], metadata=metadata)
         except MCPError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ import mcp_types
 from mcp.shared.exceptions import MCPError
 
 from agent_utilities.features.upstreams.relay import Question, ServerRelay, offers, refusal, wants
+from agent_utilities.upstream.connections.calls import CallOverError
 
 WAIT_S = 600.0
 """How long a caller may take to answer, in seconds: as long as the SDK lets a request's state live."""
@@ -41,8 +42,11 @@ class AskingCall:
     def __init__(self, first: ServerRelay, target: Hashable, work: Callable[[AskingCall], Awaitable[Any]]) -> None:
         self.session, self.caller, self.target = first.session, first.caller, target
         self.capabilities, self.asked_at_once = first.capabilities, None
+        self.log_level = first.log_level
         self._present: ServerRelay | None = None
+        self._is_present = asyncio.Event()
         self._open: dict[str, tuple[Question, asyncio.Future[Any]]] = {}
+        self._shown: Collection[str] = ()  # the questions that its caller was given last, by key
         self._n_asked = 0
         self._news = asyncio.Event()
         self.task = asyncio.ensure_future(work(self))
@@ -52,22 +56,40 @@ class AskingCall:
     def _over(self, task: asyncio.Future[Any]) -> None:
         if not task.cancelled():
             task.exception()  # it may never be asked for again, where its caller is gone
+        self._leave_open(self._shown)
         self._news.set()
 
-    async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
-        """Hand on a log message; it is dropped while no request of the caller's is there to bear it."""
-        if self._present is not None:
-            await self._present.log(params)
+    def _leave_open(self, kept: Collection[str] = ()) -> None:
+        """Have what is not answered asked in another call, but for what its caller is about to answer."""
+        for key, (_, answer) in self._open.items():
+            if key not in kept and not answer.done():
+                answer.set_exception(CallOverError)
 
-    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Hand on progress of the call, likewise."""
-        if self._present is not None:
-            await self._present.progress(progress, total, message)
+    def give_up(self) -> None:
+        """Cancel it: its caller has not come back."""
+        self.task.cancel()
+        self._leave_open()
+
+    async def _bearer(self) -> ServerRelay:
+        """Return the request that bears what is told, once the caller is back with one; none may be there for now."""
+        while self._present is None:
+            await self._is_present.wait()
+        return self._present
+
+    async def log(self, params: Mapping[str, Any]) -> None:
+        """Hand on a log message."""
+        await (await self._bearer()).log(params)
+
+    async def progress(self, params: Mapping[str, Any]) -> None:
+        """Hand on progress of the call."""
+        await (await self._bearer()).progress(params)
 
     async def ask(self, question: Question) -> Any:
         """Return the caller's answer, or the error that the upstream is told."""
         if not offers(self.capabilities, question):
             return refusal(question)
+        if self.task.done():
+            return refusal(question, "can be asked in the result of a request that is under way alone")
         self._n_asked += 1
         key, answer = str(self._n_asked), asyncio.get_running_loop().create_future()
         self._open[key] = question, answer
@@ -82,6 +104,7 @@ class AskingCall:
     async def outcome(self, present: ServerRelay) -> Any:
         """Return, or raise, the outcome for the request that waits, or what its caller must be asked first, by key."""
         self._present = present
+        self._is_present.set()
         try:
             while True:
                 await self._news.wait()
@@ -91,9 +114,11 @@ class AskingCall:
                 if self.task.done():
                     return self.task.result()
                 if questions := {key: question for key, (question, answer) in self._open.items() if not answer.done()}:
+                    self._shown = questions
                     return Questions(questions)
         finally:
             self._present = None
+            self._is_present.clear()
 
     def answer(self, responses: mcp_types.InputResponses) -> None:
         """Give the upstream its caller's answers; a question that got none is asked again.
@@ -176,7 +201,7 @@ class WaitingCalls:
         try:
             call.answer(responses)
         except MCPError:
-            call.task.cancel()
+            call.give_up()
             raise
         return await self._go_on(call, relay)
 
@@ -193,7 +218,7 @@ class WaitingCalls:
                     return mcp_types.InputRequiredResult(input_requests=outcome, request_state=state)
                 call.refuse("too many calls wait for their callers' answers; try again later")
         except asyncio.CancelledError:
-            call.task.cancel()
+            call.give_up()
             raise
 
     def _has_room(self, caller: str) -> bool:
@@ -201,4 +226,4 @@ class WaitingCalls:
         return len(self._waiting) < self.n_waiting and n_of_caller < self.n_of_caller
 
     def _give_up(self, state: str) -> None:
-        self._waiting.pop(state)[0].task.cancel()
+        self._waiting.pop(state)[0].give_up()

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from itertools import count
+from typing import Any, Protocol, get_args
 
 import mcp_types
+from pydantic_core import to_json
+
+from agent_utilities.upstream.limits import MIB
+
+logger = logging.getLogger(__name__)
 
 _present: ContextVar[Call | None] = ContextVar("agent_utilities_upstream_call", default=None)
-N_UNTOLD = 256
+LEVELS: Sequence[str] = get_args(mcp_types.LoggingLevel)
+"""Of log messages, the most verbose first."""
+USUAL_LEVEL = "info"
+"""What most servers send log messages from where nobody has asked for another level."""
+N_UNTOLD, UNTOLD_BYTES = 8_192, 4 * MIB
 """How much that an upstream tells of a call waits for its caller to read; of more, the oldest is dropped."""
 ASKED_S = 600.0
 """Seconds that a caller may take to answer; a client that never does holds no call, nor others' questions, for ever."""
@@ -27,6 +38,10 @@ _NEVER = {
 
 class GivenUpError(Exception):
     """A call has taken as long as it may: without a sign of progress, or in all."""
+
+
+class CallOverError(Exception):
+    """A question was to be asked in the result of a call that has ended by now."""
 
 
 class Relay(Protocol):
@@ -50,13 +65,27 @@ class Relay(Protocol):
         """What of it can be asked in the middle of a call; None for nothing, as of who is asked by results alone."""
 
     async def ask(self, question: mcp_types.InputRequest) -> Any:
-        """Return the caller's answer, or the error that the upstream is told."""
+        """Return the caller's answer, or the error that the upstream is told; `CallOverError` where there is none."""
 
-    async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
-        """Hand on a log message."""
+    @property
+    def log_level(self) -> str | None:
+        """The least level of log messages that the caller wants; None where they have not said."""
 
-    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Hand on progress of the call."""
+    async def log(self, params: Mapping[str, Any]) -> None:
+        """Hand on a log message as it came."""
+
+    async def progress(self, params: Mapping[str, Any]) -> None:
+        """Hand on progress of the call as it came, but for whose it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """Whom a connection is for."""
+
+    key: Hashable
+    offered: mcp_types.ClientCapabilities  # what their clients can be asked, of which a handshake tells
+    must_ask: bool = False  # in the middle of calls, which is so in the handshake's era alone
+    owner: Relay | None = None  # whose it is alone; None where it is shared
 
 
 def forwarded(names: Sequence[str], headers: Mapping[str, str] | None) -> dict[str, str]:
@@ -80,26 +109,32 @@ class Call:
     timeout_s: float
     limit_s: float
     is_sent: bool = False
+    token: int = field(default=0, init=False)
+    """What tells it from the others of its connection."""
     _since_s: float = field(default_factory=lambda: asyncio.get_running_loop().time(), init=False)
     _deadline: asyncio.Timeout | None = field(default=None, init=False)
-    _n_questions: int = field(default=0, init=False)
-    _untold: deque[Callable[[], Awaitable[None]]] = field(default_factory=lambda: deque(maxlen=N_UNTOLD), init=False)
-    _is_telling: bool = field(default=False, init=False)
+    n_dropped: int = field(default=0, init=False)
+    """How much its caller was not told, since they read too slowly."""
+    n_questions: int = field(default=0, init=False)
+    """How many its caller has not answered yet."""
+    _untold: deque[tuple[Callable[[], Awaitable[None]], int]] = field(default_factory=deque, init=False)
+    _n_bytes: int = field(default=0, init=False)
+    _telling: asyncio.Future[None] | None = field(default=None, init=False)
 
     def move_on(self) -> None:
         """Count its time from now: the upstream has shown that it works on it."""
-        if not self._n_questions:
+        if not self.n_questions:
             self._may_take(self.timeout_s)
 
     @contextmanager
     def asking(self) -> Iterator[None]:
         """Let the call take `ASKED_S` while the caller is asked, since a person may take long."""
-        self._n_questions += 1
+        self.n_questions += 1
         self._may_take(max(self.timeout_s, ASKED_S))
         try:
             yield
         finally:
-            self._n_questions -= 1
+            self.n_questions -= 1
             self.move_on()
 
     def _may_take(self, more_s: float) -> None:
@@ -108,38 +143,47 @@ class Call:
             until_s = asyncio.get_running_loop().time() + more_s
             self._deadline.reschedule(min(until_s, self._since_s + self.limit_s))
 
-    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
-        """Hand progress on to the caller, as a sign that the upstream works on it."""
-        if self.relay is not None:
-            await self.hand_on(partial(self.relay.progress, progress, total, message))
-        else:
-            self.move_on()
-
-    async def hand_on(self, what: Callable[[], Awaitable[None]]) -> None:
-        """Tell the caller something of the call, in its order, which shows that the upstream works on it.
+    def tell(self, tell: Callable[[Mapping[str, Any]], Awaitable[None]], params: Mapping[str, Any]) -> None:
+        """Have the caller told something of the call, in its order, which shows that the upstream works on it.
 
         An upstream may tell more than its caller reads: neither its other calls nor our memory may suffer from that, so
-        of too much some is not told.
+        of too much the oldest is not told.
         """
         self.move_on()
-        self._untold.append(what)
-        if self._is_telling:
-            return
-        self._is_telling = True
-        try:
-            while self._untold:
-                await self._untold.popleft()()
-        finally:
-            self._is_telling = False
+        n_bytes = len(to_json(params, fallback=str))
+        self._untold.append((partial(tell, params), n_bytes))
+        self._n_bytes += n_bytes
+        while len(self._untold) > N_UNTOLD or self._n_bytes > max(UNTOLD_BYTES, n_bytes):
+            self._next()
+            self.n_dropped += 1
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.ensure_future(self._tell())
+
+    def _next(self) -> Callable[[], Awaitable[None]]:
+        told, n_bytes = self._untold.popleft()
+        self._n_bytes -= n_bytes
+        return told
+
+    async def _tell(self) -> None:
+        while self._untold:
+            try:
+                await self._next()()
+            except Exception as error:
+                logger.debug("a caller could not be told something of a call: %r", error)
+
+    async def all_told(self) -> None:
+        """Return once the caller has been told all that has come: nothing can be told of a call after its result."""
+        if self._telling is not None:
+            await self._telling
 
     @asynccontextmanager
     async def under_way(self, calls: CallsUnderWay) -> AsyncIterator[None]:
         """Make it the present call, one of its connection's, and end it by `GivenUpError` once it takes too long.
 
-        That is without a sign of progress, or in all.
+        That is without a sign of progress, or in all. Its caller has been told everything of it by the end.
         """
         token = _present.set(self)
-        calls.all.add(self)
+        calls.begin(self)
         until_s = self._since_s + self.limit_s
         deadline = self._deadline = asyncio.timeout_at(min(until_s, asyncio.get_running_loop().time() + self.timeout_s))
         try:
@@ -153,10 +197,15 @@ class Call:
                 raise GivenUpError(why) from None
             why = f"the call took over {self.limit_s:g} s in all and is given up"
             raise GivenUpError(f"{why}; `maxCallSeconds` of its config raises that") from None
+        except asyncio.CancelledError:
+            if self._telling is not None:
+                self._telling.cancel()
+            raise
         finally:
             self._deadline = None
-            calls.all.discard(self)
+            calls.end(self)
             _present.reset(token)
+            await self.all_told()
 
 
 present_call = _present.get
@@ -164,38 +213,63 @@ present_call = _present.get
 
 
 class CallsUnderWay:
-    """The calls that one connection works on: what is asked and told goes to their callers, and to nobody else."""
+    """The calls that one connection works on: what is asked and told goes to their callers, and to nobody else.
 
-    def __init__(self) -> None:
-        self.all: set[Call] = set()
+    What belongs to no call goes to the `owner` whose connection it is alone.
+    """
 
-    def asked(self) -> tuple[Call, Relay] | None:
-        """Return the call, and its caller, that a question or message of the upstream belongs to.
+    def __init__(self, owner: Relay | None) -> None:
+        self._outside = Call(owner, {}, ASKED_S, ASKED_S) if owner is not None else None
+        self._all: dict[str, Call] = {}
+        self._tokens = count(1)
+
+    def begin(self, call: Call) -> None:
+        """Take up a call, under a token of its own by which the upstream tells of its progress."""
+        call.token = next(self._tokens)
+        self._all[str(call.token)] = call
+        if self._outside is not None:
+            self._outside.relay = call.relay
+
+    def end(self, call: Call) -> None:
+        """Have nothing more asked or told of a call."""
+        del self._all[str(call.token)]
+
+    def _asked(self) -> Call | None:
+        """Return the call that a question or message of the upstream belongs to.
 
         Over streamable HTTP it comes on the response to that very call. Over stdio and SSE it bears no mark: it is the
         caller's whose calls alone are under way; None where it could be of several sessions' calls, or of none.
         """
         present = present_call()
-        if present is not None and present in self.all:
-            return (present, present.relay) if present.relay is not None else None
-        found: tuple[Call, Relay] | None = None
-        for call in self.all:
-            if call.relay is None or (found is not None and call.relay.session != found[1].session):
-                return None
-            found = (call, call.relay)
-        return found
+        if present is not None and self._all.get(str(present.token)) is present:
+            return present
+        sessions = {call.relay and call.relay.session for call in self._all.values()}
+        if len(sessions) > 1:
+            return None
+        return min(self._all.values(), key=lambda call: call.n_questions, default=self._outside)
 
-    async def log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
-        """Hand a log message on; it is dropped where no call is known that it belongs to."""
-        if (asked := self.asked()) is not None:
-            call, relay = asked
-            await call.hand_on(lambda: relay.log(params))
+    def hear(self, method: str, params: Mapping[str, Any]) -> None:
+        """Hand a log message or progress on; it is dropped where no call is known that it belongs to."""
+        is_progress = method == "notifications/progress"
+        call = self._all.get(str(params.get("progressToken"))) if is_progress else self._asked()
+        if call is not None and call.relay is not None:
+            call.tell(call.relay.progress if is_progress else call.relay.log, params)
+        elif call is not None:
+            call.move_on()
 
     async def ask(self, question: mcp_types.InputRequest) -> Any:
         """Ask the caller whom a question belongs to; return their answer, or an error that says why there is none."""
-        if (asked := self.asked()) is None:
-            why = "no call is under way, or calls of several sessions are, so it is not known whom to ask"
-            return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=f"{question.method} refused: {why}")
-        call, relay = asked
-        with call.asking():
-            return await relay.ask(question)
+        while (call := self._asked()) is not None and (relay := call.relay) is not None:
+            with call.asking(), suppress(CallOverError):
+                await call.all_told()
+                return await relay.ask(question)
+        why = "no call is under way, or calls of several sessions are, so it is not known whom to ask"
+        return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=f"{question.method} refused: {why}")
+
+    def log_level(self) -> str | None:
+        """Return the most verbose level that a caller of a call under way wants; None where nobody has said any.
+
+        Who has not said it has what the upstream does by itself, as far as nobody else's wish cuts that short.
+        """
+        wanted = [call.relay.log_level for call in self._all.values() if call.relay is not None]
+        return min((level or USUAL_LEVEL for level in wanted), key=LEVELS.index) if any(wanted) else None

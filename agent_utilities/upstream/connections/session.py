@@ -7,6 +7,8 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import copy_context
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ import mcp_types
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import ObjectSendStream, TaskStatus
 from mcp import ClientSession, MCPError
-from mcp.shared.dispatcher import CallOptions, OnRequest
+from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
@@ -23,20 +25,18 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from pydantic import BaseModel
 
 from agent_utilities.compat.sdk_client import learn_page, negotiate
-from agent_utilities.upstream.connections.calls import CallsUnderWay, present_call
+from agent_utilities.upstream.connections.calls import USUAL_LEVEL, CallsUnderWay, present_call
+from agent_utilities.upstream.errors import own_data
 from agent_utilities.upstream.fit import ENVELOPE, TOOL, fitted
-from agent_utilities.upstream.http.http_client import HttpTrouble
+from agent_utilities.upstream.http.http_client import HttpTrouble, http_trouble
 from agent_utilities.upstream.limits import TooMuchError, check_parts
 
 if TYPE_CHECKING:
+    from agent_utilities.upstream.connections.calls import Relay
     from agent_utilities.upstream.http.transports import HttpUpstream
     from agent_utilities.upstream.processes.stdio import StdioUpstream
 
-_LIST_CHANGES = (
-    mcp_types.ToolListChangedNotification,
-    mcp_types.PromptListChangedNotification,
-    mcp_types.ResourceListChangedNotification,
-)
+_OF_CALLS = {"notifications/progress", "notifications/message"}
 _LISTS = {"tools/list", "prompts/list", "resources/list", "resources/templates/list"}
 """What is listed is judged item by item."""
 
@@ -44,29 +44,25 @@ _LISTS = {"tools/list", "prompts/list", "resources/list", "resources/templates/l
 class UpstreamSession(ClientSession):
     """A session that is up."""
 
-    def __init__(self, transport: StdioUpstream | HttpUpstream, read_stream: Any, write_stream: Any) -> None:
+    def __init__(
+        self, transport: StdioUpstream | HttpUpstream, read_stream: Any, write_stream: Any, owner: Relay | None
+    ) -> None:
         self.transport = transport
         """What carries it, and says how its process ended."""
-        dispatcher = self._sending = _Dispatcher(read_stream, _MarkingStream(write_stream))
+        self.calls = calls = CallsUnderWay(owner)
+        """What is under way on it."""
+        dispatcher = self._sending = _Dispatcher(read_stream, _MarkingStream(write_stream), self._hear)
         self.ended = dispatcher.ended
         """Set once nothing comes from the upstream any more."""
-        self.calls = calls = CallsUnderWay()
-        """What is under way on it."""
+        self._told_level: str | None = None  # of log messages, the least that it was asked for
         self.changed = asyncio.Event()
         """Set where the upstream has told that what it lists has changed."""
-
-        async def on_message(message: object) -> None:
-            if isinstance(message, _LIST_CHANGES):
-                self.changed.set()
-
         super().__init__(
             dispatcher=dispatcher,
             sampling_callback=lambda context, params: calls.ask(mcp_types.CreateMessageRequest(params=params)),
             elicitation_callback=lambda context, params: calls.ask(mcp_types.ElicitRequest(params=params)),
             list_roots_callback=lambda context: calls.ask(mcp_types.ListRootsRequest()),
-            logging_callback=calls.log,
             log_level="debug",
-            message_handler=on_message,
             client_info=mcp_types.Implementation(name="agent-utilities gateway", version=version("agent-utilities")),
         )
 
@@ -75,9 +71,16 @@ class UpstreamSession(ClientSession):
         """Whether it is of the era that knows no handshake."""
         return self.protocol_version in MODERN_PROTOCOL_VERSIONS
 
-    async def negotiate(
-        self, known_version: str | None, probe_s: float, offered: mcp_types.ClientCapabilities | None
-    ) -> None:
+    def _hear(self, method: str, params: Mapping[str, Any]) -> bool:
+        """Take in what the upstream tells; say whether it is done with."""
+        if method.endswith("/list_changed"):
+            self.changed.set()
+        if method not in _OF_CALLS:
+            return False
+        self.calls.hear(method, params)
+        return True
+
+    async def negotiate(self, known_version: str | None, probe_s: float, offered: mcp_types.ClientCapabilities) -> None:
         """Agree on a protocol version, in one request where the era is known from before.
 
         A server that has only started slowly answers the probe and the handshake: it is spoken to in the older era
@@ -87,7 +90,7 @@ class UpstreamSession(ClientSession):
             known_version: what was agreed on the last time; None where nothing was.
             probe_s: seconds that a probe for the newer era is waited for. Servers that know nothing of it may be
                 silent, so the older era's handshake goes out then.
-            offered: what a handshake says of the clients that calls are made for; None for all that one could offer.
+            offered: what a handshake says of the clients that calls are made for.
 
         Raises:
             MCPError: the upstream refused both.
@@ -127,6 +130,33 @@ class UpstreamSession(ClientSession):
         self._stamp(data, opts)
         return await self._sending.send_raw_request(method, data.get("params"), opts)
 
+    async def follow_log_level(self) -> None:
+        """Have an upstream of the handshake's era send log messages from the level on that present callers want."""
+        level = self.calls.log_level() or (self._told_level and USUAL_LEVEL)
+        has = self.server_capabilities
+        if level is None or level == self._told_level or self.is_modern or has is None or has.logging is None:
+            return
+        self._told_level = level
+        with suppress(MCPError):
+            await self._sending.send_raw_request("logging/setLevel", {"level": level})
+
+    async def is_forgotten(self, error: MCPError, within_s: float) -> bool:
+        """Whether the upstream has forgotten the session, so that it has not carried out what it answered with this.
+
+        Servers say so by any status and in any words, in which others speak of sessions of their tools. So what sounds
+        like it is believed where a ping, which no tool answers, is answered alike.
+        """
+        if self.is_modern or not _sounds_forgotten(error):
+            return False
+        try:
+            async with asyncio.timeout(within_s):
+                await self.send_ping()
+        except MCPError as other:
+            return _sounds_forgotten(other)
+        except TimeoutError:
+            pass
+        return False
+
     async def list_page(self, method: str, field: str, cursor: str | None) -> Mapping[str, Any]:
         """Return a page of a listing as it came, the items in its `field` unjudged; the first where `cursor` is None.
 
@@ -164,62 +194,95 @@ async def hear_changes(session: UpstreamSession) -> None:
 
 
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):
-    """Hears the progress of the present call, and bounds the parts of what comes."""
+    """Hands on what is told of calls as it comes, knows whose each error is, and bounds the parts of what comes."""
 
-    def __init__(self, read_stream: Any, write_stream: Any) -> None:
+    def __init__(self, read_stream: Any, write_stream: Any, hear: Callable[[str, Mapping[str, Any]], bool]) -> None:
         super().__init__(read_stream, write_stream)
+        self._reading, self._hear = read_stream, hear
         self.ended = asyncio.Event()
-        self.offered: mcp_types.ClientCapabilities | None = None
+        self.offered = mcp_types.ClientCapabilities()
         self.probe_s: float | None = None
         """Seconds that the upstream's era is asked for; None once it is agreed on."""
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **related: Any
     ) -> dict[str, Any]:
-        """Send a request, and return its result as it came."""
-        call, meta = present_call(), (params or {}).get("_meta")
-        is_modern = isinstance(meta, Mapping) and mcp_types.PROTOCOL_VERSION_META_KEY in meta
-        if method == "initialize" and self.offered is not None:
+        """Send a request, and return its result as it came; `EndedError` where none can come any more."""
+        call, meta = present_call(), (params or {}).get("_meta") or {}
+        is_modern = mcp_types.PROTOCOL_VERSION_META_KEY in meta
+        if method == "initialize":
             params = {**(params or {}), "capabilities": plain(self.offered)}
         if method == "server/discover" and self.probe_s is not None:
             opts = {**(opts or {}), "timeout": self.probe_s}
+        if is_modern:
+            # An upstream of 2026-07-28 is told with each request, and asks nothing that isn't offered.
+            offered = call.relay.capabilities if call is not None and call.relay is not None else None
+            meta = {**meta, mcp_types.CLIENT_CAPABILITIES_META_KEY: plain(offered or mcp_types.ClientCapabilities())}
         if call is not None:
-            headers = {**call.headers, **((opts or {}).get("headers") or {})}
-            opts = {**(opts or {}), "on_progress": call.progress, "headers": headers}
-            if call.relay is not None and is_modern:
-                # An upstream of 2026-07-28 is told with each request, and asks nothing that isn't offered.
-                offered = plain(call.relay.capabilities or mcp_types.ClientCapabilities())
-                params = {**(params or {}), "_meta": {**(meta or {}), mcp_types.CLIENT_CAPABILITIES_META_KEY: offered}}
-        raw = await super().send_raw_request(method, params, opts, **related)
+            opts = {**(opts or {}), "headers": {**call.headers, **((opts or {}).get("headers") or {})}}
+            meta = {**meta, "progressToken": call.token}
+        try:
+            raw = await super().send_raw_request(method, {**(params or {}), "_meta": meta}, opts, **related)
+        except MCPError as error:
+            raise _whose(error) from None
         if method not in _LISTS:
             _check(raw)
         return {**ENVELOPE, **raw} if is_modern else raw
 
-    async def run(self, on_request: OnRequest, *args: Any, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,
+        *,
+        task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
+    ) -> None:
         """Receive until the connection ends."""
 
         async def checked(context: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
             _check(params or {})
             return await on_request(context, method, params)
 
+        def heard(method: str, params: Mapping[str, Any] | None) -> bool:
+            # Heard as they are read, since the SDK reads on before what it does with notifications has begun; each in
+            # the context of the request on whose response it came, where there are such.
+            context = getattr(self._reading, "last_context", None) or copy_context()
+            is_done = context.run(self._hear, method, params or {})
+            return is_done or (on_notify_intercept is not None and on_notify_intercept(method, params))
+
         try:
-            await super().run(checked, *args, task_status=task_status)
+            await super().run(checked, on_notify, heard, task_status=task_status)
         finally:
             self.ended.set()
 
 
+class EndedError(MCPError):
+    """An answer can't come any more: the transport says so, whatever the upstream's own errors look like."""
+
+
+def _whose(error: MCPError) -> MCPError:
+    """Return an upstream's own error as it gave it, and one of its transport as what that is."""
+    is_own, data = own_data(error.data)
+    if not is_own and error.code == mcp_types.CONNECTION_CLOSED:
+        return EndedError(error.code, error.message)
+    if not is_own and error.code == mcp_types.PARSE_ERROR:  # with all that the SDK's validators say
+        return MCPError.from_error_data(HttpTrouble("not MCP", "answered with no JSON-RPC message").as_error())
+    return MCPError(error.code, error.message, data)
+
+
 def has_ended(error: Exception) -> bool:
     """Whether an error says that an answer can't come any more, and not what the upstream says."""
-    return is_closed(error) or (_is_of_transport(error) and str(error).startswith("SSE stream"))
+    return isinstance(error, EndedError)
+
+
+def _sounds_forgotten(error: MCPError) -> bool:
+    trouble = http_trouble(error)
+    return "session" in error.message.lower() or (trouble is not None and trouble.status == 404)
 
 
 def is_closed(error: Exception) -> bool:
     """Whether an error says that the whole connection has ended."""
-    return _is_of_transport(error) and str(error) == "Connection closed"
-
-
-def _is_of_transport(error: Exception) -> bool:
-    return isinstance(error, MCPError) and error.code == mcp_types.CONNECTION_CLOSED
+    return isinstance(error, EndedError) and error.message == "Connection closed"
 
 
 def _check(message: Mapping[str, Any]) -> None:
