@@ -50,6 +50,8 @@ class Policy:
         probe_s: seconds that a probe for the newer era is waited for alone.
         slot_s: seconds that a listing may keep others from being started for theirs.
         max_age_s: seconds after which a snapshot is taken again.
+        empty_s: seconds that one is listened to which lists nothing yet, as those do that load or log in behind; after
+            four times as many, and each time four times as many again, its snapshot is taken again.
         settle_s: seconds between being told of a change and listing again; `settle_limit_s` where one goes on telling.
         ping_s: seconds that one has to answer a ping after a call that it did not answer.
         close_s: seconds that ending a connection may take, before it is ended by force.
@@ -69,6 +71,7 @@ class Policy:
     probe_s: float = 1.0
     slot_s: float = 10.0
     max_age_s: float = 24 * 3600.0
+    empty_s: float = 60.0
     settle_s: float = 0.2
     settle_limit_s: float = 30.0
     ping_s: float = 10.0
@@ -90,6 +93,7 @@ class Counts:
     n_failures: int = 0  # of tries and connections
     n_calls: int = 0
     n_failed_calls: int = 0  # in an error of the upstream's connection
+    n_untold: int = 0  # messages of calls that callers read too slowly for
     calls_s: float = 0.0
 
 

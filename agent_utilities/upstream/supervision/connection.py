@@ -14,11 +14,11 @@ from mcp import MCPError
 from agent_utilities.runtime.waiting import beside, is_set
 from agent_utilities.upstream.connections.session import hear_changes, learn_tools
 from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.http.http_client import http_trouble
 from agent_utilities.upstream.supervision.opening import Opener, root_error
 
 if TYPE_CHECKING:
-    from mcp_types import ClientCapabilities
-
+    from agent_utilities.upstream.connections.calls import Callers
     from agent_utilities.upstream.connections.session import UpstreamSession
     from agent_utilities.upstream.snapshot import Snapshot
     from agent_utilities.upstream.supervision.backoff import Health
@@ -32,7 +32,7 @@ class Connection:
     Args:
         health: takes note of how it fares, for whatever connection follows.
         snapshot: what the upstream listed last; None where it was never reached.
-        offered: what its callers' clients can be asked in the middle of a call; None where they are of any kind.
+        callers: whom it is for.
         changed: set where the upstream tells on it that its lists changed.
     """
 
@@ -44,12 +44,11 @@ class Connection:
         opener: Opener,
         health: Health,
         snapshot: Snapshot | None,
-        *,
-        offered: ClientCapabilities | None,
+        callers: Callers,
         changed: asyncio.Event,
     ) -> None:
         self._opener, self._health, self._policy = opener, health, opener.policy
-        self._snapshot, self._offered, self._changed = snapshot, offered, changed
+        self._snapshot, self.callers, self._changed = snapshot, callers, changed
         self._session: asyncio.Future[UpstreamSession] = asyncio.get_running_loop().create_future()
         self.is_up = False
         """Whether it has come up, and is not all gone."""
@@ -162,7 +161,7 @@ class Connection:
         session: UpstreamSession | None = None
         trouble: UpstreamError | None = None
         try:
-            async with self._opener.opened(known_version, self._offered) as session:
+            async with self._opener.opened(known_version, self.callers) as session:
                 up_at_s = clock()
                 session.changed = self._changed
                 if session.is_modern and self._snapshot is not None:
@@ -238,8 +237,9 @@ async def _answers(session: UpstreamSession, within_s: float) -> bool:
                 await session.send_discover(session.protocol_version or "")
             else:
                 await session.send_ping()
-    except MCPError:
-        return not session.ended.is_set()
+    except MCPError as error:
+        trouble = http_trouble(error)
+        return not session.ended.is_set() and (trouble is None or trouble.is_reached)
     except TimeoutError:
         return False
     return True

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types
 from mcp import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
@@ -123,7 +124,7 @@ class _Taking:
         except ValidationError as error:
             why = f"it answers with what is none, {error.error_count()} errors"
         except MCPError as error:
-            if has_ended(error) or http_trouble(error) is not None:
+            if has_ended(error) or ((trouble := http_trouble(error)) is not None and not trouble.is_reached):
                 raise
             if error.code == mcp_types.METHOD_NOT_FOUND:  # many that have resources know nothing of templates
                 return ()
@@ -194,7 +195,7 @@ class Listing:
         """Set where it is to be taken anew, however young it is."""
         self.trouble: UpstreamError | None = None
         """Why the last time failed; None after one that did not."""
-        self._turn, self._began_s = asyncio.Lock(), 0.0
+        self._turn, self._began_s, self._n_empty = asyncio.Lock(), 0.0, 0
         if snapshot is not None and snapshot.n_absent > 0:
             self.changed.set()
 
@@ -204,6 +205,8 @@ class Listing:
         if self.snapshot is None:
             return 0.0
         age_s, max_age_s = time.time() - self.snapshot.taken_at_s, self._opener.policy.max_age_s
+        if self._lists_nothing:
+            max_age_s = min(max_age_s, self._opener.policy.empty_s * 4 ** min(self._n_empty, 8))
         return max(0.0, max_age_s - age_s) if age_s >= 0 else 0.0
 
     def learn(self, snapshot: Snapshot) -> None:
@@ -214,11 +217,29 @@ class Listing:
             self.was_tried.set()
             self._on_change()
 
-    async def take(self, session: UpstreamSession, limit_s: float) -> None:
+    @property
+    def is_of_before(self) -> bool:
+        """Whether it is known to speak the handshake's era alone."""
+        return self.snapshot is not None and self.snapshot.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
+
+    @property
+    def _lists_nothing(self) -> bool:
+        """Whether it has no tools, or nothing of what else it says that it has."""
+        shot = self.snapshot
+        has = {"tools", "prompts", "resources"}.intersection(shot.capabilities if shot is not None else ())
+        if shot is None or shot.tools or not has:
+            return False
+        return "tools" in has or not (shot.prompts or shot.resources or shot.templates)
+
+    async def take(self, session: UpstreamSession, limit_s: float, empty_s: float, listed: asyncio.Event) -> None:
         """Take it anew on a session, once for all who ask together.
 
         A gateway lists what it has, and has the rest as soon as its own servers have answered. Who ended it in between
-        would end them too. So it is asked again while it lacks something.
+        would end them too. So it is asked again while it lacks something: so is one that lists nothing yet.
+
+        Args:
+            limit_s: seconds after which it is taken as it is; `empty_s` where it lists nothing.
+            listed: set once it was taken for the first time.
 
         Raises:
             UpstreamError: it could not be listed, for as long as the connection lasted.
@@ -232,10 +253,13 @@ class Listing:
                     self._began_s = clock()
                     self.changed.clear()
                     await self._take(session)
+            listed.set()
             if self.trouble is not None:
                 raise self.trouble
             lacking_s = clock() - first_s
-            if self.snapshot is None or not self.snapshot.n_absent or lacking_s >= limit_s:
+            is_absent = self.snapshot is not None and self.snapshot.n_absent > 0
+            if lacking_s >= (limit_s if is_absent else empty_s if self._lists_nothing else 0.0):
+                self._n_empty = self._n_empty + 1 if self._lists_nothing else 0
                 return
             await asyncio.sleep(self._opener.policy.settle_s)
             await is_set(self.changed, within_s=lacking_s)

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mcp import MCPError
-from mcp_types import ClientCapabilities
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from pydantic import ValidationError
 
@@ -24,6 +23,7 @@ from agent_utilities.upstream.secrets import secrets_of, without
 if TYPE_CHECKING:
     import httpx2
 
+    from agent_utilities.upstream.connections.calls import Callers
     from agent_utilities.upstream.http.transports import HttpUpstream, SseUpstream
     from agent_utilities.upstream.processes.process import ProcessGuard
     from agent_utilities.upstream.processes.stderr_log import StderrLog
@@ -82,23 +82,20 @@ class Opener:
         self._unfinished = Unfinished()
 
     @asynccontextmanager
-    async def opened(
-        self, known_version: str | None, offered: ClientCapabilities | None = None
-    ) -> AsyncIterator[UpstreamSession]:
+    async def opened(self, known_version: str | None, callers: Callers) -> AsyncIterator[UpstreamSession]:
         """Hold a session for as long as the block runs; its processes are gone then, or where there was none.
 
         Args:
             known_version: the protocol version that was agreed on the last time; None where none was.
-            offered: what its callers' clients can be asked in the middle of a call, for which a handshake is made where
-                the upstream takes one; None where they are of any kind.
+            callers: whom it is for; a handshake is made, where the upstream takes one, for those who must be asked.
 
         Raises:
             UpstreamError: it could not be made.
             Exception: it failed while it was up, or did not end in time.
         """
-        tried = partial(self._tried, offered, asyncio.get_running_loop().time() + self.config.start_timeout_s)
+        tried = partial(self._tried, callers, asyncio.get_running_loop().time() + self.config.start_timeout_s)
         transport = self._transport or self.config.transport
-        version = known_version if offered is None and not self._is_shy else LATEST_HANDSHAKE_VERSION
+        version = LATEST_HANDSHAKE_VERSION if callers.must_ask or self._is_shy else known_version
         async with asyncio.timeout(None) as limit, AsyncExitStack() as stack:
             try:
                 session = await tried(stack, transport, version)
@@ -121,7 +118,7 @@ class Opener:
 
     async def _tried(
         self,
-        offered: ClientCapabilities | None,
+        callers: Callers,
         until_s: float,
         stack: AsyncExitStack,
         transport_name: Transport,
@@ -134,8 +131,8 @@ class Opener:
         try:
             async with asyncio.timeout_at(until_s) as limit, AsyncExitStack() as begun:
                 streams = await begun.enter_async_context(transport.streams())
-                session = await begun.enter_async_context(UpstreamSession(transport, *streams))
-                await session.negotiate(version, self.policy.probe_s, offered)
+                session = await begun.enter_async_context(UpstreamSession(transport, *streams, callers.owner))
+                await session.negotiate(version, self.policy.probe_s, callers.offered)
                 stack.push_async_exit(begun.pop_all())
                 return session
         except Exception as error:
@@ -195,7 +192,7 @@ class Opener:
         if not isinstance(error, MCPError):
             return self.error("not MCP", f"it answers {asked} with what is none: {_line(error)}")
         if (trouble := http_trouble(error)) is not None:
-            return self.error(trouble.cause, trouble.detail)
+            return self.error("unreachable" if trouble.is_of_message else trouble.cause, trouble.detail)
         return self.error("not MCP", f"it answers {asked} with an error: {error.message}")
 
     def died(self, exit_text: str, *, in_call: bool) -> UpstreamError:

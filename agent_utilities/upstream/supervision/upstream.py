@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp import MCPError
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from mcp_types import ClientCapabilities
 
 from agent_utilities.runtime.waiting import is_set
-from agent_utilities.upstream.connections.calls import Call, GivenUpError, forwarded
+from agent_utilities.upstream.connections.calls import Call, Callers, GivenUpError, forwarded
 from agent_utilities.upstream.connections.session import has_ended
 from agent_utilities.upstream.errors import StateName, UpstreamError, UpstreamState
 from agent_utilities.upstream.http.http_client import http_trouble
@@ -22,8 +22,6 @@ from agent_utilities.upstream.supervision.listing import Listing
 from agent_utilities.upstream.supervision.opening import Opener
 
 if TYPE_CHECKING:
-    from mcp_types import ClientCapabilities
-
     from agent_utilities.upstream.config import UpstreamConfig
     from agent_utilities.upstream.connections.calls import Relay
     from agent_utilities.upstream.connections.session import UpstreamSession
@@ -34,8 +32,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Start = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 """Starts a task that belongs to the gateway, whoever asks for it."""
-_FOR_ALL = None
-"""The key of the connection that callers of any kind are served on, and that is listed on."""
+NOTHING = ClientCapabilities()
+FOR_ALL = Callers(None, NOTHING)
+"""Whom the connection is for that callers are served on who can't be asked, or need no other for that."""
 
 
 class _NotSentError(Exception):
@@ -136,11 +135,11 @@ class Upstream:
         call = Call(relay, crossing, self.config.timeout_s, self.config.limits.call_s)
         try:
             await self._is_settled.wait()
-            key, offered = await self._served_on(relay)
+            callers = await self._served_on(relay)
             try:
-                return await self._sent(self._connection(key, offered), call, send)
+                return await self._sent(self._connection(callers), call, send)
             except _NotSentError:
-                return await self._sent(self._connection(key, offered, is_retry=True), call, send)
+                return await self._sent(self._connection(callers, is_retry=True), call, send)
         except (_NotSentError, UpstreamError) as error:
             counts.n_failed_calls += 1
             if isinstance(error, UpstreamError):
@@ -148,6 +147,10 @@ class Upstream:
             raise self.opener.died("", in_call=False) from None
         finally:
             counts.calls_s += asyncio.get_running_loop().time() - started_s
+            if call.n_dropped:
+                counts.n_untold += call.n_dropped
+                text = "upstream %r: %d messages that the caller did not read in time were dropped"
+                logger.warning(text, self.config.name, call.n_dropped)
 
     async def _sent(self, connection: Connection, call: Call, send: Callable[[UpstreamSession], Awaitable[T]]) -> T:
         with connection.using():
@@ -156,25 +159,29 @@ class Upstream:
                 raise _NotSentError
             try:
                 async with call.under_way(session.calls):
+                    await session.follow_log_level()
+                    call.is_sent = False
                     result = await send(session)
             except GivenUpError as error:
                 connection.doubt()
                 raise self.opener.error("did not answer", str(error)) from None
             except MCPError as error:
-                raise self._what_it_means(error, connection, session, call) from None
+                raise await self._what_it_means(error, connection, session, call) from None
             connection.reached(True)
             return result
 
-    def _what_it_means(
+    async def _what_it_means(
         self, error: MCPError, connection: Connection, session: UpstreamSession, call: Call
     ) -> Exception:
         """Return what an error comes to: the upstream's own as it is, one of its connection by its name."""
         opener, trouble = self.opener, http_trouble(error)
-        if trouble is not None and trouble.is_lost:
+        if await session.is_forgotten(error, self._policy.ping_s):
             connection.lose()
             return _NotSentError()
         if trouble is not None:
-            connection.reached(trouble.cause != "unreachable")
+            connection.reached(trouble.is_reached)
+            if trouble.cause == "died":
+                return opener.died(trouble.detail, in_call=True)
             return opener.error(trouble.cause, trouble.detail)
         if not has_ended(error):
             connection.reached(True)
@@ -190,7 +197,7 @@ class Upstream:
         await self._is_settled.wait()
         with suppress(UpstreamError):
             if self.config.enabled:
-                connection = self._connection(_FOR_ALL)
+                connection = self._connection(FOR_ALL)
                 with connection.using():
                     await connection.session()
 
@@ -259,33 +266,34 @@ class Upstream:
                 settle_s = min(policy.settle_limit_s, settle_s * 2) if is_busy else policy.settle_s
                 await asyncio.sleep(settle_s)
             await asyncio.sleep(self._health.wait_s)
-            await self._renew(self.config.idle_s)
+            await self._renew(self.config.idle_s, policy.empty_s)
             listed_s = clock()
-            is_used = self._listing.trouble is not None and _FOR_ALL in self._connections
+            is_used = self._listing.trouble is not None and self._listed_on().key in self._connections
             least_s = policy.backoff.limit_s if is_used else 0.0  # it serves calls, though it can't list
 
-    async def _renew(self, limit_s: float) -> None:
+    async def _renew(self, limit_s: float, empty_s: float = 0.0) -> None:
         """Take the snapshot anew, in one of the places for that where it is not connected already.
 
         One that takes long waits for a network or hangs: it leaves its place after a while, so that no number of
         upstreams that hang delays the others for longer.
         """
-        if _FOR_ALL in self._connections:
-            return await self._take(limit_s)
+        callers, listed = self._listed_on(), asyncio.Event()
+        if callers.key in self._connections:
+            return await self._take(callers, limit_s, empty_s, listed)
         async with self.opener.shared.places:
             if self._start is None:
                 return None
-            taking = self._start(self._take(limit_s))
-            await asyncio.wait([taking], timeout=self._policy.slot_s)
+            taking = self._start(self._take(callers, limit_s, empty_s, listed))
+            await is_set(listed, within_s=self._policy.slot_s)
         await asyncio.wait([taking])
         return None
 
-    async def _take(self, limit_s: float) -> None:
+    async def _take(self, callers: Callers, limit_s: float, empty_s: float, listed: asyncio.Event) -> None:
         with suppress(UpstreamError):
-            connection = self._connection(_FOR_ALL, is_listed=True)
+            connection = self._connection(callers, is_listed=True)
             try:
                 with connection.listing():
-                    await self._listing.take(await connection.session(), limit_s)
+                    await self._listing.take(await connection.session(), limit_s, empty_s, listed)
             except (MCPError, UpstreamError) as error:
                 self.was_tried.set()
                 # Where the connection has ended why is for that to say.
@@ -293,57 +301,48 @@ class Upstream:
                     await asyncio.wait([connection.task])
             except Exception:  # it must not end the others
                 logger.exception("upstream %r could not be listed", self.config.name)
+        listed.set()
         self.was_tried.set()
 
     # -- connections -------------------------------------------------------------------------------------------------
 
-    def _connection(
-        self,
-        key: Hashable,
-        offered: ClientCapabilities | None = None,
-        *,
-        is_retry: bool = False,
-        is_listed: bool = False,
-    ) -> Connection:
+    def _connection(self, callers: Callers, *, is_retry: bool = False, is_listed: bool = False) -> Connection:
         """Return a connection that serves calls or comes up to do so, begun where there is none.
 
-        Args:
-            key: whom it is for.
-            offered: what its callers' clients can be asked in the middle of a call; None where they are of any kind.
-            is_retry: whether for a call that found its connection ended, which waits for no backoff of a first failure.
-            is_listed: whether who asks for it takes the snapshot on it; else that is done behind.
+        A call that found its connection ended, `is_retry`, waits for no backoff of a first failure. The snapshot is
+        taken on it behind, but for who takes it there themselves, `is_listed`.
 
         Raises:
             UpstreamError: the last one has failed and the next is not due, or there may be no more of them.
         """
+        key, isolate = callers.key, self.config.isolate
         before = self._connections.get(key)
         if before is not None and before.is_usable:
             return before
         if self._start is None:
             raise self.opener.error("stopping", "the gateway is not running")
-        is_shared = key is _FOR_ALL or not self.config.isolate
-        # Trouble of one for asking is its own: where it can't be had all are served on the first.
-        health = self._health if key is _FOR_ALL or self.config.isolate else self._health_of_asking
+        # Trouble of one for asking is its own: where it can't be had all are served on the one for all.
+        health = self._health if callers is FOR_ALL or isolate or not self._is_second else self._health_of_asking
         if is_retry:
             health.allow_one()
         if (refusal := health.refusal()) is not None:
             raise refusal
-        others = [each for each in self._connections if each is not _FOR_ALL]
-        limit = self._policy.n_isolated if self.config.isolate else self._policy.n_offers
-        if key is not _FOR_ALL and before is None and len(others) >= limit:
+        others = [each for each in self._connections if each is not FOR_ALL.key]
+        limit = self._policy.n_isolated if isolate else self._policy.n_offers
+        if callers is not FOR_ALL and before is None and len(others) >= limit:
             unused = next((each for each in others if not self._connections[each].n_users), None)
             if unused is None:
                 text = f"{len(others)} connections beside the one for all are in use, as many as there may be"
                 raise self.opener.error("refused", text)
             self.forget_session(unused)
-        changed = self._listing.changed if is_shared else asyncio.Event()
-        connection = Connection(self.opener, health, self.snapshot, offered=offered, changed=changed)
+        changed = asyncio.Event() if isolate and callers is not FOR_ALL else self._listing.changed
+        connection = Connection(self.opener, health, self.snapshot, callers, changed)
         connection.task = self._start(connection.run(before))
         connection.task.add_done_callback(lambda _: self._is_gone(key, connection))
         self._connections[key] = connection
         self._running.add(connection)
-        if key is _FOR_ALL and not is_listed:
-            self._start(self._take(self.config.idle_s))
+        if not is_listed and (callers is FOR_ALL or (self._listing.is_of_before and not isolate)):
+            self._start(self._take(callers, self.config.idle_s, 0.0, asyncio.Event()))
         return connection
 
     def _is_gone(self, key: Hashable, connection: Connection) -> None:
@@ -357,36 +356,45 @@ class Upstream:
         if (connection := self._connections.pop(session, None)) is not None:
             connection.leave()
 
-    async def _served_on(self, relay: Relay | None) -> tuple[Hashable, ClientCapabilities | None]:
-        """Return whom the connection is for that a caller is served on, and what it offers to be asked."""
-        if self.config.isolate and relay is not None:
-            return relay.session, relay.asked_at_once
-        offered = relay.asked_at_once if relay is not None else None
-        if offered is None or not self._may_ask_at_once():
-            return _FOR_ALL, None
-        key = offered.model_dump_json()
+    async def _served_on(self, relay: Relay | None) -> Callers:
+        """Return whom the connection is for that a caller is served on: those of a handshake offer the same."""
+        if relay is None:
+            return FOR_ALL
+        if self.config.isolate:
+            offered = relay.capabilities or NOTHING
+            return Callers(relay.session, offered, must_ask=relay.asked_at_once is not None, owner=relay)
+        offered = (relay.capabilities if self._listing.is_of_before else relay.asked_at_once) or NOTHING
+        snapshot = self.snapshot
+        if offered == NOTHING or snapshot is None or snapshot.server_info == self._modern_only:
+            return FOR_ALL
+        callers = Callers(offered.model_dump_json(exclude_none=True), offered, must_ask=True)
         try:
-            connection = self._connection(key, offered)
+            connection = self._connection(callers)
             with connection.using():
                 is_asking = not (await connection.session()).is_modern
         except UpstreamError as error:
+            if not self._is_second:
+                raise
             # Told once: callers are served, and can't be asked in the middle of a call.
             level, self._is_asking_told = logging.DEBUG if self._is_asking_told else logging.WARNING, True
             name = self.config.name
             logger.log(level, "upstream %r can't ask callers in the middle of a call, for now: %s", name, error)
-            return _FOR_ALL, None
+            return FOR_ALL
         if is_asking:
             self._is_asking_told = False
-            return key, offered
+            return callers
         self._modern_only = self.snapshot.server_info if self.snapshot is not None else None
-        self.forget_session(key)
-        return _FOR_ALL, None
+        self.forget_session(callers.key)
+        return FOR_ALL
 
-    def _may_ask_at_once(self) -> bool:
-        """Whether a connection in the handshake's era would let it ask what it can't ask on the one for all."""
-        snapshot = self.snapshot
-        if snapshot is None or snapshot.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
-            return False
-        if snapshot.server_info == self._modern_only:
-            return False
-        return self._health.refusal() is None or any(connection.is_up for connection in self._running)
+    @property
+    def _is_second(self) -> bool:
+        """Whether a connection for asking is one beside another that serves, or is likely to."""
+        return not self._listing.is_of_before or any(each.is_up for each in self._running)
+
+    def _listed_on(self) -> Callers:
+        """Return whom the connection is for that it is listed on: those who offer most, by which some servers list."""
+        if self.config.isolate or not self._listing.is_of_before:
+            return FOR_ALL
+        usable = [each.callers for each in self._connections.values() if each.is_usable]
+        return max(usable, key=lambda callers: len(str(callers.key)), default=FOR_ALL)
