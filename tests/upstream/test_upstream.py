@@ -164,9 +164,9 @@ class TestQuestions:
     async def test_they_are_refused_while_calls_of_two_sessions_are_under_way(self):
         one, other = Caller("one"), Caller("other")
         async with running(faulty()) as gateway:
-            await gateway.pid("faulty")
+            await gateway.seen("faulty")  # from then on all who offer the same are on one connection
             slow = asyncio.create_task(gateway.call("faulty", "sleep", other, seconds=30))
-            await gateway.until(lambda: gateway["faulty"].counts.n_calls == 2)
+            await gateway.until(lambda: gateway["faulty"].counts.n_calls == 1 and gateway["faulty"].is_busy)
             assert "refused" in await gateway.call("faulty", "ask", one, message="who?")
             slow.cancel()
             await asyncio.wait([slow])
