@@ -35,11 +35,7 @@ class UpstreamCollector(Collector):
         yield calls
         for name, text, value in (
             ("mcp_upstream_call_seconds", "Seconds that requests to upstreams took.", "calls_s"),
-            (
-                "mcp_upstream_messages_dropped",
-                "What upstreams told of calls whose callers read too slowly.",
-                "n_untold",
-            ),
+            ("mcp_upstream_messages_dropped", "Messages of calls that callers read too slowly.", "n_untold"),
             ("mcp_upstream_starts", "Tries to reach an upstream.", "n_starts"),
             ("mcp_upstream_failures", "Tries that failed, and connections that ended by themselves.", "n_failures"),
         ):
