@@ -1,0 +1,93 @@
+"""Behind the gateway as in front of it: what differs is for a reason that is written down, whatever a server sends."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.differential.compare import N_LISTED, Found, World, here, world
+from tests.differential.plays import Exchange
+from tests.differential.raw import UPSTREAMS, HttpClient, stdio_client
+from tests.differential.reasons import NAMESPACE, REASONS
+from tests.wire.wires import LEGACY, MODERN
+
+pytestmark = pytest.mark.outside
+
+N_EXCHANGES, N_NIGHTLY = 5_000, 100_000
+_AT_ONCE = 5_000
+_SHOWN = 12
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with world(tmp_path_factory.mktemp("differential"), 0, N_LISTED) as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def found(served: World) -> Found:
+    """What the exchanges of every run, and all lists, come to."""
+    found = Found()
+    served.lists(found)
+    served.exchanges(range(N_EXCHANGES), found)
+    return found
+
+
+def told(found: Found) -> str:
+    """Return what to do about differences, and the first of them."""
+    seeds = sorted({str(each.seed) for each in found.differences})
+    again = f"python -m tests.differential.compare {' '.join(seeds[:_SHOWN])}"
+    shown = "\n".join(map(str, found.differences[:_SHOWN]))
+    return f"{len(found.differences)} of {found.n_compared} differ; once more: {again}\n{shown}"
+
+
+@pytest.mark.timeout(600)
+class TestEveryRun:
+    def test_nothing_differs_but_for_a_reason(self, found: Found) -> None:
+        assert not found.differences, told(found)
+
+    def test_no_reason_is_written_down_that_nothing_needs(self, found: Found) -> None:
+        assert set(REASONS) - set(found.needed) == set()
+
+    def test_a_server_whose_neighbours_list_anything_is_listed_in_both_eras(self, served: World) -> None:
+        for era in (LEGACY, MODERN):
+            answer = HttpClient(served.gateway.process.url, era).ask("tools/list", {}).answer
+            assert answer is not None
+            assert "honest_hello" in [tool["name"] for tool in answer["result"]["tools"]]
+
+
+def test_an_answer_that_no_end_of_a_line_follows_is_one(served: World) -> None:
+    for upstream in UPSTREAMS:
+        if upstream.transport != "stdio":
+            continue
+        params = {"name": "play", "arguments": {"last": True}}
+        with stdio_client(upstream, 0, 0) as alone:
+            own = alone.ask("tools/call", params).answer
+        for era in (LEGACY, MODERN):
+            client = HttpClient(served.gateway.process.url, era)
+            answer = client.ask("tools/call", {**params, "name": NAMESPACE.namespaced(upstream.name, "play")}).answer
+            assert own is not None
+            assert answer is not None
+            assert answer["result"]["content"] == own["result"]["content"]
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(4 * 3600)
+def test_nothing_differs_in_a_hundred_thousand_new_exchanges(tmp_path: Path) -> None:
+    start = random.SystemRandom().randrange(10**9)
+    found = Found()
+    with world(tmp_path, start, N_LISTED * 5) as it:
+        it.lists(found)
+        for first in range(start, start + N_NIGHTLY, _AT_ONCE):
+            it.exchanges(range(first, first + _AT_ONCE), found)
+    assert not found.differences, told(found)
+    assert set(REASONS) - set(found.needed) == set()
+
+
+def test_an_exchange_is_the_same_whenever_its_seed_is_taken() -> None:
+    first = Exchange(7, "tools/call", "fuzz")
+    assert (first.params, first.play(MODERN)) == (Exchange(7, "tools/call", "fuzz").params, first.play(MODERN))
+    assert here(first, UPSTREAMS[0])["name"] == "s25_play"
