@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
@@ -159,11 +159,19 @@ class World:
             with self.callers(era, 1) as free:
                 client = free.get()
                 for method, key in LISTS.items():
-                    shown = {_called(item, key): item for item in listed(client, method, key)}
+                    try:
+                        shown = {_called(item, key): item for item in listed(client, method, key)}
+                    except RefusedError as refused:
+                        found.differences.append(Difference(f"lists {self._seed}", "all", era, method, str(refused)))
+                        continue
                     for upstream in UPSTREAMS:
                         for item in listed(self.direct[upstream.name], method, key):
                             got = {"answer": shown.get(_here(item, key, upstream))}
                             found.compare(f"lists {self._seed}", Case(upstream, era, method, got), {"answer": item})
+
+
+class RefusedError(Exception):
+    """A list was answered with an error."""
 
 
 def _called(item: Message, key: str) -> Any:
@@ -176,13 +184,18 @@ def _here(item: Message, key: str, upstream: Upstream) -> Any:
 
 
 def listed(client: Client, method: str, key: str) -> list[Message]:
-    """Return all of a list, page by page."""
+    """Return all of a list, page by page.
+
+    Raises:
+        RefusedError: it is answered with an error.
+    """
     items: list[Message] = []
     params: Message = {}
     while True:
         answer = client.ask(method, params).answer
-        result = (answer or {}).get("result")
-        assert result is not None, f"{method} is answered with {json.dumps(answer)[:500]}"
+        if answer is None or "result" not in answer:
+            raise RefusedError(json.dumps(answer))
+        result = answer["result"]
         items += result[key]
         if (cursor := result.get("nextCursor")) is None:
             return items
@@ -220,7 +233,7 @@ def world(folder: Path, seed: int, n_listed: int) -> Iterator[World]:
             else:
                 url = stack.enter_context(http_server(upstream, seed, n_listed))
                 entry = {"type": "http", "url": url}
-                direct[upstream.name] = HttpClient(url, upstream.era)
+                direct[upstream.name] = stack.enter_context(closing(HttpClient(url, upstream.era)))
             servers[upstream.name] = {**entry, "timeoutSeconds": _CALL_S}
         honest = ROOT / "tests" / "upstream" / "odd_server.py"
         servers["honest"] = {"command": sys.executable, "args": [str(honest), "silent"]}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.differential.compare import N_LISTED, Found, World, here, world
+from tests.differential.compare import N_LISTED, Found, World, here, listed, world
 from tests.differential.plays import Exchange
 from tests.differential.raw import UPSTREAMS, HttpClient, stdio_client
 from tests.differential.reasons import NAMESPACE, REASONS
+from tests.every import every
 from tests.wire.wires import LEGACY, MODERN
 
 pytestmark = pytest.mark.outside
@@ -28,11 +30,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def found(served: World) -> Found:
-    """What the exchanges of every run, and all lists, come to."""
-    found = Found()
-    served.lists(found)
-    served.exchanges(range(N_EXCHANGES), found)
+def of_lists(served: World) -> Found:
+    """What all that the servers list comes to."""
+    served.lists(found := Found())
+    return found
+
+
+@pytest.fixture(scope="module")
+def of_exchanges(served: World) -> Found:
+    """What the exchanges of every run come to."""
+    served.exchanges(range(N_EXCHANGES), found := Found())
     return found
 
 
@@ -46,17 +53,20 @@ def told(found: Found) -> str:
 
 @pytest.mark.timeout(600)
 class TestEveryRun:
-    def test_nothing_differs_but_for_a_reason(self, found: Found) -> None:
-        assert not found.differences, told(found)
+    def test_nothing_that_is_listed_differs_but_for_a_reason(self, of_lists: Found) -> None:
+        assert not of_lists.differences, told(of_lists)
 
-    def test_no_reason_is_written_down_that_nothing_needs(self, found: Found) -> None:
-        assert set(REASONS) - set(found.needed) == set()
+    def test_nothing_that_is_answered_differs_but_for_a_reason(self, of_exchanges: Found) -> None:
+        assert not of_exchanges.differences, told(of_exchanges)
 
-    def test_a_server_whose_neighbours_list_anything_is_listed_in_both_eras(self, served: World) -> None:
-        for era in (LEGACY, MODERN):
-            answer = HttpClient(served.gateway.process.url, era).ask("tools/list", {}).answer
-            assert answer is not None
-            assert "honest_hello" in [tool["name"] for tool in answer["result"]["tools"]]
+    def test_no_reason_is_written_down_that_nothing_needs(self, of_lists: Found, of_exchanges: Found) -> None:
+        assert set(REASONS) - set(of_lists.needed + of_exchanges.needed) == set()
+
+    @every("era", [LEGACY, MODERN])
+    def test_a_server_is_listed_whatever_its_neighbours_list(self, served: World, era: str) -> None:
+        with closing(HttpClient(served.gateway.process.url, era)) as client:
+            tools = listed(client, "tools/list", "tools")
+        assert "honest_hello" in [tool["name"] for tool in tools]
 
 
 def test_an_answer_that_no_end_of_a_line_follows_is_one(served: World) -> None:
@@ -67,8 +77,9 @@ def test_an_answer_that_no_end_of_a_line_follows_is_one(served: World) -> None:
         with stdio_client(upstream, 0, 0) as alone:
             own = alone.ask("tools/call", params).answer
         for era in (LEGACY, MODERN):
-            client = HttpClient(served.gateway.process.url, era)
-            answer = client.ask("tools/call", {**params, "name": NAMESPACE.namespaced(upstream.name, "play")}).answer
+            with closing(HttpClient(served.gateway.process.url, era)) as client:
+                named = {**params, "name": NAMESPACE.namespaced(upstream.name, "play")}
+                answer = client.ask("tools/call", named).answer
             assert own is not None
             assert answer is not None
             assert answer["result"]["content"] == own["result"]["content"]
