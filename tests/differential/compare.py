@@ -59,12 +59,16 @@ class Difference:
     got: str
 
     def __str__(self) -> str:
-        at = next((n for n, (a, b) in enumerate(zip(self.expected, self.got, strict=False)) if a != b), 0)
-        start = max(0, at - 60)
-        return (
-            f"seed {self.seed}, {self.upstream} for a caller of {self.caller}, from character {start}:\n"
-            f"  expected ...{self.expected[start : start + 240]!r}\n  got      ...{self.got[start : start + 240]!r}"
-        )
+        where = first_difference(self.expected, self.got)
+        return f"seed {self.seed}, {self.upstream} for a caller of {self.caller}, {where}"
+
+
+def first_difference(expected: str, got: str) -> str:
+    """Return where two texts begin to differ, with what stands there."""
+    at = next((n for n, (a, b) in enumerate(zip(expected, got, strict=False)) if a != b), min(len(expected), len(got)))
+    start = max(0, at - 60)
+    shown = (text[start : start + 240] for text in (expected, got))
+    return "from character {}:\n  expected ...{!r}\n  got      ...{!r}".format(start, *shown)
 
 
 @dataclass

@@ -20,6 +20,7 @@ from tests.differential.raw import UPSTREAMS, Message, Upstream
 NAMESPACE = Namespace([*(upstream.name for upstream in UPSTREAMS), "honest"])
 OURS = "agent-utilities/selection"
 _CONNECTION = "io.modelcontextprotocol/"
+_GROUPS = f"{_CONNECTION}groups"
 
 
 @dataclass(frozen=True)
@@ -144,13 +145,16 @@ def _renamed(said: Message, case: Case) -> None:
 
 
 def _tagged(item: Message, case: Case) -> None:
-    told = ((case.got["answer"] or {}).get("_meta") or {}).get("fastmcp")
-    if (
-        isinstance(told, dict)
-        and case.upstream.name in told.get("tags", ())
-        and isinstance(item.get("_meta", {}), dict)
-    ):
-        item["_meta"] = {**item.get("_meta", {}), "fastmcp": told}
+    told, meta = (case.got["answer"] or {}).get("_meta"), item.get("_meta", {})
+    if not isinstance(told, dict) or not isinstance(meta, dict):
+        return
+    tags, groups = told.get("fastmcp"), told.get(_GROUPS)
+    if isinstance(tags, dict) and case.upstream.name in tags.get("tags", ()):
+        meta = {**meta, "fastmcp": tags}
+    if isinstance(groups, list) and case.upstream.name in groups:
+        meta = {**meta, _GROUPS: groups}
+    if meta:
+        item["_meta"] = meta
 
 
 def _ours(result: Message, case: Case) -> None:
@@ -205,6 +209,11 @@ def _output_schema(item: Message, case: Case) -> None:
     shown = (case.got["answer"] or {}).get("outputSchema")
     if isinstance(shown, dict) and (shown.get("properties") or {}).get("result") == own:
         item["outputSchema"] = shown
+
+
+def _without_tasks(item: Message, case: Case) -> None:
+    if case.is_modern and "execution" not in (case.got["answer"] or {}):
+        item.pop("execution", None)
 
 
 def _left_out(said: Message, case: Case) -> None:
@@ -271,6 +280,7 @@ REASONS: Mapping[str, Reason] = {
     "keeping": Reason("the gateway's callers are bounded, so it says who may keep a result", _on_result(_keeping)),
     "structured content": Reason("versions before 2026-07-28 have objects in it alone", _on_result(_structured)),
     "output schema": Reason("one that the caller's version has not costs itself alone", _on_item(_output_schema)),
+    "tasks": Reason("how a tool runs as a task 2026-07-28 does not say of it", _on_item(_without_tasks)),
     "left out": Reason("what the caller's version has not would cost its clients the whole list", _left_out),
     "too much": Reason("a message is bounded in bytes and in blocks of content", _too_much),
     "list_changed": Reason("lists are the gateway's, and it tells of their changes itself", _elsewhere),

@@ -29,6 +29,7 @@ MCP_HUB = "4.2.1"
 PYTHON_PINS = ("mcp==2.3.0", "pydantic==2.14.3")
 """What the Python servers are built on: their results are compared with what is written down here."""
 
+SCRIPTS = "Scripts" if os.name == "nt" else "bin"
 _INSTALL_S = 300
 _NO_SUCH_PIN = ("no version of", "not found in the package registry")
 
@@ -55,7 +56,8 @@ class RealServer:
         """Return how it is started, installed if it isn't yet."""
         if self.registry == "npm":
             return [node.node(), str(node.installed(self.package, self.version) / self.program)]
-        return [str(_python_environment() / ("Scripts" if os.name == "nt" else "bin") / self.program)]
+        ours = [f"{server.package}=={server.version}" for server in SERVERS if server.registry == "PyPI"]
+        return [str(python_environment(*ours, *PYTHON_PINS) / SCRIPTS / self.program)]
 
 
 def _npm(name: str) -> RealServer:
@@ -154,16 +156,15 @@ def mcp_hub() -> list[str]:
 
 
 @cache
-def _python_environment() -> Path:
-    """Return an environment with the three Python servers in it, made if it isn't there.
+def python_environment(*wanted: str) -> Path:
+    """Return an environment with some pinned packages in it, made if it isn't there.
 
     It appears under its final name whole or not at all, so that two processes may make it at once.
     """
-    wanted = [f"{server.package}=={server.version}" for server in SERVERS if server.registry == "PyPI"]
     python = f"py{sys.version_info.major}.{sys.version_info.minor}"
     machine = f"{sys.platform}-{platform.machine()}".lower()
     root = Path(platformdirs.user_cache_dir("agent-utilities")) / "python" / machine
-    final = root / "-".join([python, *(spec.removeprefix("mcp-server-") for spec in [*wanted, *PYTHON_PINS])])
+    final = root / "-".join([python, *(spec.removeprefix("mcp-server-") for spec in wanted)])
     if final.is_dir():
         return final
     root.mkdir(parents=True, exist_ok=True)
@@ -172,7 +173,7 @@ def _python_environment() -> Path:
         uv = [sys.executable, "-m", "uv"]
         # Its scripts name their interpreter by where they lie themselves, so that the whole can be renamed.
         _run([*uv, "venv", "-q", "--relocatable", "--allow-existing", "--python", sys.executable, str(staging)])
-        _run([*uv, "pip", "install", "-q", "--python", str(staging), *wanted, *PYTHON_PINS])
+        _run([*uv, "pip", "install", "-q", "--python", str(staging), *wanted])
         try:
             os.rename(staging, final)
         except OSError:
