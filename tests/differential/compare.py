@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
@@ -73,23 +72,28 @@ def first_difference(expected: str, got: str) -> str:
 
 @dataclass
 class Found:
-    """What comparing came to: how often each reason was needed, and what none explains."""
+    """What comparing came to.
 
-    needed: Counter[str] = field(default_factory=Counter)
+    Args:
+        needed: the reasons without which something would have differed.
+        differences: what no reason explains.
+    """
+
+    needed: set[str] = field(default_factory=set)
     differences: list[Difference] = field(default_factory=list)
     n_compared: int = 0
 
     def compare(self, seed: int | str, case: Case, own: Message) -> None:
         """Compare what came through the gateway with a server's own, as the reasons have it."""
         self.n_compared += 1
-        expected, before = own, _text(own)
         for name, reason in REASONS.items():
-            reason.made(expected, case)
-            if (after := _text(expected)) != before:
-                self.needed[name] += 1
-                before = after
-        if before != (got := _text(case.got)):
-            self.differences.append(Difference(seed, case.upstream.name, case.caller, before, got))
+            before = _text(own) if name not in self.needed else None
+            reason.made(own, case)
+            if before is not None and _text(own) != before:
+                self.needed.add(name)
+        expected, got = _text(own), _text(case.got)
+        if expected != got:
+            self.differences.append(Difference(seed, case.upstream.name, case.caller, expected, got))
 
 
 def _text(value: Any) -> str:
@@ -170,8 +174,10 @@ class World:
                         continue
                     for upstream in UPSTREAMS:
                         for item in listed(self.direct[upstream.name], method, key):
-                            got = {"answer": shown.get(_here(item, key, upstream))}
-                            found.compare(f"lists {self._seed}", Case(upstream, era, method, got), {"answer": item})
+                            got: Message = {"answer": shown.get(_here(item, key, upstream)), "notices": []}
+                            found.compare(
+                                f"lists {self._seed}", Case(upstream, era, method, got), {"answer": item, "notices": []}
+                            )
 
 
 class RefusedError(Exception):

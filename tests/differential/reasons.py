@@ -7,6 +7,7 @@ exchange needs is none: the test fails on it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +19,9 @@ from tests.differential.plays import MIB, MODERN
 from tests.differential.raw import UPSTREAMS, Message, Upstream
 
 NAMESPACE = Namespace([*(upstream.name for upstream in UPSTREAMS), "honest"])
-OURS = "agent-utilities/selection"
 _CONNECTION = "io.modelcontextprotocol/"
 _GROUPS = f"{_CONNECTION}groups"
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def _renamed(said: Message, case: Case) -> None:
 
 
 def _tagged(item: Message, case: Case) -> None:
-    told, meta = (case.got["answer"] or {}).get("_meta"), item.get("_meta", {})
+    told, meta = (case.got["answer"] or {}).get("_meta"), item.get("_meta") or {}
     if not isinstance(told, dict) or not isinstance(meta, dict):
         return
     tags, groups = told.get("fastmcp"), told.get(_GROUPS)
@@ -155,12 +156,6 @@ def _tagged(item: Message, case: Case) -> None:
         meta = {**meta, _GROUPS: groups}
     if meta:
         item["_meta"] = meta
-
-
-def _ours(result: Message, case: Case) -> None:
-    told = _got_result(case).get("_meta")
-    if isinstance(told, dict) and OURS in told and isinstance(result.get("_meta", {}), dict):
-        result["_meta"] = {**result.get("_meta", {}), OURS: told[OURS]}
 
 
 def _of_connection(result: Message, case: Case) -> None:
@@ -230,7 +225,7 @@ def _fits(item: Any, case: Case) -> bool:
         validate_server_result(case.method, case.caller, page)
     except (ValueError, RecursionError):
         return False
-    return isinstance(item, dict) and item.get("name") != ""
+    return isinstance(item, dict)
 
 
 def _too_much(said: Message, case: Case) -> None:
@@ -243,13 +238,13 @@ def _too_much(said: Message, case: Case) -> None:
 
 
 def _whole_characters(said: Message, case: Case) -> None:
-    said |= json.loads(json.dumps(said, ensure_ascii=False).encode(errors="surrogatepass").decode(errors="replace"))
-    # A half takes three bytes, each of which is replaced by itself.
-    said |= json.loads(json.dumps(said, ensure_ascii=False).replace("\ufffd" * 3, "\ufffd"))
+    text = json.dumps(said, ensure_ascii=False)
+    if (whole := _HALF.sub("\ufffd", text)) != text:
+        said |= json.loads(whole)
 
 
 def _elsewhere(said: Message, case: Case) -> None:
-    said["notices"] = [each for each in said["notices"] if not each["method"].endswith("/list_changed")]
+    said["notices"] = [each for each in said.get("notices", ()) if not each["method"].endswith("/list_changed")]
 
 
 def _unknown_notices(said: Message, case: Case) -> None:
@@ -274,7 +269,6 @@ REASONS: Mapping[str, Reason] = {
     "names": Reason("two servers may have a tool of one name, so each bears its server's", _on_item(_prefixed)),
     "URIs": Reason("of two servers that have one URI the second's bears its name, wherever it names it", _renamed),
     "tags": Reason("a server's name is a toolset, and a list says which each component is in", _on_item(_tagged)),
-    "our word": Reason("a key of the gateway's own says what a caller's selection came to", _on_result(_ours)),
     "connection": Reason("who is at the other end some keys say, and that is the gateway", _on_result(_of_connection)),
     "kind of result": Reason("2026-07-28 says of what kind a result is, others do not", _on_result(_kind_of_result)),
     "keeping": Reason("the gateway's callers are bounded, so it says who may keep a result", _on_result(_keeping)),

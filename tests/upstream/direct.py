@@ -20,6 +20,7 @@ def direct(server: Mapping[str, Any]) -> Iterator[Caller]:
     process = subprocess.Popen(
         [server["command"], *server["args"]],
         env={**environ, **server.get("env", {})},
+        cwd=server.get("cwd"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -58,7 +58,11 @@ class Published:
             command = [str(installed / SCRIPTS / self.program)]
         home.mkdir(exist_ok=True)
         args = [_filled(each, work) for each in (*command[1:], *self.args)]
-        env = {"HOME": str(home), **{key: _filled(value, work) for key, value in self.env.items()}}
+        env = {
+            "HOME": str(home),
+            "PYTHONHASHSEED": "0",
+            **{key: _filled(value, work) for key, value in self.env.items()},
+        }
         return {"command": command[0], "args": args, "env": env, "cwd": str(work)}
 
     def given(self, work: Path) -> dict[str, Any]:
@@ -137,7 +141,7 @@ PUBLISHED = (
     _npm("@kazuph/mcp-taskmanager", "1.1.1", "dist/index.js", "list_requests"),
     _npm(
         *("figma-developer-mcp", "0.13.2", "dist/bin.js", "get_figma_data"),
-        args=("--stdio", "--figma-api-key=none"),
+        args=("--stdio", "--figma-api-key=none", f"--image-dir={WORK}"),
     ),
     _npm(
         *("firecrawl-mcp", "3.26.0", "dist/index.js", "firecrawl_check_crawl_status"),
@@ -169,7 +173,7 @@ PUBLISHED = (
     _pypi("mcp-nixos", "3.1.0", "nix", arguments={"action": "none"}),
     _pypi("code-index-mcp", "2.17.1", "get_file_summary"),
     _pypi("wikipedia-mcp", "2.0.1", "get_article"),
-    _pypi("mcp-server-analyzer", "0.4.1", "ruff-check", arguments={"code": "import os\n"}, beside=("ruff",)),
+    _pypi("mcp-server-analyzer", "0.4.1", "ruff-check", cannot="it needs Python 3.13"),
     _pypi("mcp-server-sqlite", "2025.4.25", "list_tables", args=("--db-path", f"{WORK}/lite.db"), beside=_SDK_1),
     _pypi("cli-mcp-server", "0.2.5", "show_security_rules", env={"ALLOWED_DIR": WORK}, beside=_SDK_1),
     _pypi(
