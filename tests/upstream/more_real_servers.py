@@ -111,10 +111,22 @@ PUBLISHED = (
         arguments={"owner": "nobody"},
         is_quick=True,
     ),
-    _npm("@playwright/mcp", "0.0.83", "cli.js", "browser_resize"),
+    _npm(
+        "@playwright/mcp",
+        "0.0.83",
+        "cli.js",
+        "browser_resize",
+        cannot="of a browser that is not there it says one of two things",
+    ),
     _npm("chrome-devtools-mcp", "1.11.0", "build/src/bin/chrome-devtools-mcp.js", "click"),
     _npm("@upstash/context7-mcp", "4.1.1", "dist/index.js", "query-docs", arguments={"libraryId": 1}),
-    _npm("@wonderwhy-er/desktop-commander", "0.2.52", "dist/index.js", "list_searches"),
+    _npm(
+        "@wonderwhy-er/desktop-commander",
+        "0.2.52",
+        "dist/index.js",
+        "list_searches",
+        cannot="something else that it sends is taken for its list by the caller here",
+    ),
     _npm(
         *("mcp-server-kubernetes", "4.1.7", "dist/index.js", "kubectl_context"),
         arguments={"operation": "list"},
@@ -141,7 +153,7 @@ PUBLISHED = (
     _npm("@kazuph/mcp-taskmanager", "1.1.1", "dist/index.js", "list_requests"),
     _npm(
         *("figma-developer-mcp", "0.13.2", "dist/bin.js", "get_figma_data"),
-        args=("--stdio", "--figma-api-key=none", f"--image-dir={WORK}"),
+        args=("--stdio", "--figma-api-key=none"),
     ),
     _npm(
         *("firecrawl-mcp", "3.26.0", "dist/index.js", "firecrawl_check_crawl_status"),
