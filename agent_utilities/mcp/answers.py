@@ -29,6 +29,7 @@ from agent_utilities.compat.tasks import is_task_of_issuer, tool_of_task
 from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.surface.components import LISTING, Component, entry_of, name_of
 from agent_utilities.mcp.surface.surface import Verdict
+from agent_utilities.mcp.tool_origin import ForeignTool
 from agent_utilities.selection.model import nearest
 from agent_utilities.visibility.decision import Decision
 
@@ -234,7 +235,8 @@ async def is_denied_page(uri: str, list_tools: ListTools) -> bool:
 
 async def _pages(list_tools: ListTools) -> frozenset[str]:
     tools = await list_tools(run_middleware=False)
-    return frozenset(str(((tool.meta or {}).get("ui") or {}).get("resourceUri")) for tool in tools)
+    told = ((tool.meta or {}).get("ui") for tool in tools)
+    return frozenset(str(ui.get("resourceUri")) for ui in told if isinstance(ui, dict))
 
 
 class RelayedError(FastMCPError):
@@ -283,15 +285,23 @@ class KnownReferences(DereferenceRefsMiddleware):
         others = [tool for tool in tools if self._without_any.get(id(tool)) is not tool]
         if not others:
             return tools
-
-        async def given(context: MiddlewareContext[mcp_types.ListToolsRequest]) -> Sequence[Tool]:
-            return others
-
-        resolved = {
-            id(tool): whole for tool, whole in zip(others, await super().on_list_tools(context, given), strict=True)
-        }
+        resolved = {id(tool): await self._whole(tool, context, super().on_list_tools) for tool in others}
         self._without_any.update({id(tool): tool for tool in others if resolved[id(tool)] is tool})
         return [resolved.get(id(tool), tool) for tool in tools]
+
+    async def _whole(self, tool: Tool, context: Any, resolve: Callable[..., Awaitable[Sequence[Tool]]]) -> Tool:
+        """Return a tool with whole schemas; as it is where they are no schemas, or another server's to say."""
+        if isinstance(tool, ForeignTool):
+            return tool
+
+        async def given(_: object) -> Sequence[Tool]:
+            return [tool]
+
+        try:
+            (whole,) = await resolve(context, given)
+        except Exception:  # the others are listed all the same
+            return tool
+        return whole
 
 
 def is_response_cache(middleware: object) -> bool:

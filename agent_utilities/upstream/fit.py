@@ -108,8 +108,8 @@ def _told(kind: Kind, error: Any) -> str:
 
 def _mended(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a tool's arguments with what no client reads left out: a tool can be called without it."""
-    mended = {"type": "object", **schema}
-    if mended.get("type") is None:
+    kind, mended = schema.get("type"), dict(schema)
+    if kind is None or (isinstance(kind, list) and "object" in kind):
         mended["type"] = "object"
     if not isinstance(mended.get("$schema", ""), str):
         del mended["$schema"]
@@ -129,11 +129,12 @@ def result_for(result: Mapping[str, Any], version: str) -> dict[str, Any]:
     """
     if version in MODERN_PROTOCOL_VERSIONS:
         return {"resultType": ENVELOPE["resultType"], **result}
+    if "resultType" not in result:  # of a server of before
+        return dict(result)
     fit = {key: value for key, value in result.items() if key not in ENVELOPE}
-    is_of_modern, content = "resultType" in result, fit.get("structuredContent")
-    if is_of_modern and "structuredContent" in fit and not isinstance(content, dict):
-        if content is None:
-            del fit["structuredContent"]
-        else:
-            fit["structuredContent"] = {"result": content}
+    content = fit.get("structuredContent", {})
+    if content is None:
+        del fit["structuredContent"]
+    elif not isinstance(content, dict):
+        fit["structuredContent"] = {"result": content}
     return fit

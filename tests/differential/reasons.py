@@ -188,12 +188,11 @@ def _keeping(result: Message, case: Case) -> None:
 
 def _structured(result: Message, case: Case) -> None:
     value, got = result.get("structuredContent", {}), _got_result(case)
-    if case.is_modern or isinstance(value, dict):
+    if case.is_modern or case.upstream.era != MODERN or isinstance(value, dict):
         return
     del result["structuredContent"]
     if got.get("structuredContent") == {"result": value}:
         result["structuredContent"] = {"result": value}
-        result["_meta"] = {**result.get("_meta", {}), "fastmcp": {"wrap_result": True}}
 
 
 def _output_schema(item: Message, case: Case) -> None:
@@ -212,7 +211,15 @@ def _without_tasks(item: Message, case: Case) -> None:
 
 
 def _left_out(said: Message, case: Case) -> None:
-    if case.is_list and not _fits(said["answer"], case):
+    """Expect what came of an item that does not fit: less of it, that fits, or nothing."""
+    item, got = said["answer"], case.got["answer"]
+    if not case.is_list or _fits(item, case):
+        return
+    is_less = isinstance(item, dict) and isinstance(got, dict) and _fits(got, case)
+    mended = ("inputSchema", "annotations")
+    if is_less and all(key in mended or (key in item and item[key] == got[key]) for key in got):
+        said["answer"] = got
+    else:
         said["answer"] = None
 
 
@@ -275,7 +282,9 @@ REASONS: Mapping[str, Reason] = {
     "structured content": Reason("versions before 2026-07-28 have objects in it alone", _on_result(_structured)),
     "output schema": Reason("one that the caller's version has not costs itself alone", _on_item(_output_schema)),
     "tasks": Reason("how a tool runs as a task 2026-07-28 does not say of it", _on_item(_without_tasks)),
-    "left out": Reason("what the caller's version has not would cost its clients the whole list", _left_out),
+    "left out": Reason(
+        "what the caller's version has not would cost its clients the whole list, and is left off", _left_out
+    ),
     "too much": Reason("a message is bounded in bytes and in blocks of content", _too_much),
     "list_changed": Reason("lists are the gateway's, and it tells of their changes itself", _elsewhere),
     "unknown notices": Reason("whom a notice is for is not known where the protocol has no such", _unknown_notices),

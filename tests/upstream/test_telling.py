@@ -109,7 +109,7 @@ class TestErrorsOfItsOwn:
         async with running(telling("prompts"), policy=POLICY) as gateway:
             await gateway.seen("up")
             snapshot = gateway["up"].snapshot
-            assert [tool.name for tool in snapshot.tools] == ["tell"]
+            assert [tool["name"] for tool in snapshot.tools] == ["tell"]
             assert "Connection closed" in snapshot.problems[0]
 
 

@@ -180,10 +180,9 @@ class RelayedResourceResult(Relayed, ResourceResult):
 
     def to_mcp_result(self, uri: Any) -> mcp_types.ReadResourceResult:
         """Return it likewise, to be kept for this caller alone: others may be bounded otherwise."""
-        raw = {**self.raw, "cacheScope": "private"}
-        if (meta := hand_on(raw)) is not None:
+        if (meta := hand_on(self.raw)) is not None:
             return mcp_types.ReadResourceResult(contents=[], _meta=meta)
-        return mcp_types.ReadResourceResult.model_validate(raw)
+        return mcp_types.ReadResourceResult.model_validate({**self.raw, "cacheScope": "private"})
 
 
 # -- how they are asked ------------------------------------------------------------------------------------------------

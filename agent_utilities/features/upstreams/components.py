@@ -297,8 +297,8 @@ def _brought_by(capabilities: Mapping[str, tuple[str, ...]], tool: str | None) -
     return frozenset(name for name, globs in capabilities.items() if any(fnmatchcase(tool, glob) for glob in globs))
 
 
-def _fastmcp_meta(meta: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    told = (meta or {}).get(_OF_FASTMCP)
+def _fastmcp_meta(meta: Any) -> Mapping[str, Any]:
+    told = meta.get(_OF_FASTMCP) if isinstance(meta, Mapping) else None
     return told if isinstance(told, Mapping) else {}
 
 

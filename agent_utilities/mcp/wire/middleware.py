@@ -176,6 +176,8 @@ class WireMiddleware:
             return result
         ours = {key: value for key, value in meta.items() if key not in requests.HANDED_ON}
         given = fit.result_for(relayed, ctx.protocol_version)
+        if ctx.method == "resources/read" and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            given = {**fit.ENVELOPE, **given, "cacheScope": "private"}  # others may be bounded otherwise
         return {**given, "_meta": {**(given.get("_meta") or {}), **ours}} if ours else given
 
     async def _list(self, ctx: _Context, call_next: CallNext, request: Request, kind: ComponentKind) -> HandlerResult:

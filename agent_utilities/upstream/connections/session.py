@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.processes.stdio import StdioUpstream
 
 _OF_CALLS = {"notifications/progress", "notifications/message"}
+_KIND = {"resultType": ENVELOPE["resultType"]}
 _LISTS = {"tools/list", "prompts/list", "resources/list", "resources/templates/list"}
 """What is listed is judged item by item."""
 
@@ -227,7 +228,10 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
             raise _whose(error) from None
         if method not in _LISTS:
             _check(raw)
-        return {**ENVELOPE, **raw} if is_modern else raw
+        if not is_modern:
+            return raw
+        # What is read here is read as it is meant; what is handed on says no more than which kind of result it is.
+        return {**(ENVELOPE if method in (*_LISTS, "server/discover") else _KIND), **raw}
 
     async def run(
         self,

@@ -89,6 +89,6 @@ async def test_a_replica_begins_with_what_another_has_seen_where_it_has_seen_not
         changes = Changes(state, cast(Any, [upstream]), lambda work: work.close())
         await changes.compare(cast(Any, Silent()))
         assert upstream.snapshot is not None
-        assert [each.name for each in upstream.snapshot.tools] == [own or "others_tool"]
+        assert [each["name"] for each in upstream.snapshot.tools] == [own or "others_tool"]
     finally:
         await state.close()
