@@ -10,6 +10,8 @@ from types import MappingProxyType
 
 from agent_utilities.catalog.entry_tools import EVERY_NAME
 
+LONGEST_URI = 8_192
+"""The longest URI that is matched with templates, or remembered, in characters."""
 MAX_LENGTH = 64
 """The longest name that the strictest hosts take, in characters."""
 
@@ -59,6 +61,12 @@ class Namespace:
         if name and _is_plain(plain) and not is_others:
             return plain
         return _hashed(plain, (upstream, name))
+
+    def prefixed_uri(self, upstream: str, uri: str) -> str:
+        """Return a URI or template with an upstream's prefix behind its scheme: `file://git/a`, or else `git+urn:a`."""
+        prefix = self.prefixes[upstream] or _ODD.sub("_", upstream)
+        scheme, separator, rest = uri.partition("://")
+        return f"{scheme}://{prefix}/{rest}" if separator else f"{prefix}+{uri}"
 
     def notices(self) -> tuple[str, ...]:
         """Return a line for each upstream whose prefix is not its name, nor what its operator wrote."""
@@ -117,7 +125,7 @@ def uris_here(namespace: Namespace, listed: Mapping[str, Sequence[str]]) -> Here
         for original in dict.fromkeys(originals):
             uri, told = original, f"upstream {upstream!r}: the resource {original!r} is"
             if (holder := holders.get(_shape(uri), upstream)) != upstream:
-                uri = _with_prefix(original, namespace.prefixes[upstream] or _ODD.sub("_", upstream))
+                uri = namespace.prefixed_uri(upstream, original)
                 notices.append(f"{told} listed as {uri!r}, since upstream {holder!r} has that URI too")
             if (holder := holders.setdefault(_shape(uri), upstream)) != upstream:
                 notices.append(f"{told} left out, the URI {uri!r} is taken by upstream {holder!r}")
@@ -158,12 +166,6 @@ def _hashed(name: str, original: tuple[str, ...], max_length: int = MAX_LENGTH) 
 def _shape(uri: str) -> str:
     """Return what templates of the same URIs have in common, whatever they call their values."""
     return _VALUE.sub("{}", uri)
-
-
-def _with_prefix(uri: str, prefix: str) -> str:
-    """Return a URI or template with a prefix behind its scheme: `file://git/a`; `git+urn:a` where it has no `//`."""
-    scheme, separator, rest = uri.partition("://")
-    return f"{scheme}://{prefix}/{rest}" if separator else f"{prefix}+{uri}"
 
 
 def original_uri(uri: str, here: str, original: str) -> str:

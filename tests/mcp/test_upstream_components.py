@@ -169,9 +169,10 @@ class TestResources:
             assert await mcp.get_resource_template(uri) is not None
             assert await mcp.get_resource_template("other://uri") is None
 
-    async def test_of_a_template_that_is_none_are_found_by_no_uri(self) -> None:
-        mcp = server(upstream("up", templates=(template("x://{a}{b}{"),)))
-        assert await mcp.get_resource_template("x://1") is None
+    async def test_of_a_template_that_is_none_are_found_by_how_it_begins(self) -> None:
+        mcp = server(upstream("up", templates=(template("x://{a}{b}{"), template("{a}{b}"))))
+        assert await mcp.get_resource_template("x://1") is not None
+        assert await mcp.get_resource_template("y://1") is None
 
 
 class TestChanges:

@@ -7,6 +7,7 @@ import time
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import mcp_types
@@ -27,6 +28,7 @@ from agent_utilities.features.upstreams.relay import (
     check_offered,
     told_of_tasks,
 )
+from agent_utilities.features.upstreams.uris import with_uris
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.answers import RelayedError
 from agent_utilities.mcp.request import TIMES, hand_on, request_in_force
@@ -227,6 +229,8 @@ class Caller:
     operators_tags: frozenset[str]
     """The tags that are the operator's to give, folded."""
     waiting: WaitingCalls
+    given: Callable[[str, str], str]
+    """Returns the URI by which the present caller reads what an upstream calls by another."""
 
     @property
     def described(self) -> ToolServer:
@@ -256,6 +260,9 @@ class Caller:
 
     async def ask(self, kind: Kind, **params: Any) -> Any:
         """Get a prompt, read a resource or complete an argument, by what the upstream calls it.
+
+        Args:
+            here: the URI by which a resource was asked for.
 
         Raises:
             RelayedError: the upstream answered with an error, or failed.
@@ -293,7 +300,7 @@ class Caller:
 
     # -- eras --------------------------------------------------------------------------------------------------------
 
-    async def _request(self, kind: Kind, **params: Any) -> Any:
+    async def _request(self, kind: Kind, *, here: str | None = None, **params: Any) -> Any:
         relay = ServerRelay(get_context())
         if self.config.isolate:
             relay.at_session_end(self.upstream.forget_session)
@@ -315,7 +322,8 @@ class Caller:
         if isinstance(meta, dict) and not _OF_CONNECTION.isdisjoint(meta):
             kept = {key: value for key, value in meta.items() if key not in _OF_CONNECTION}
             result = {**result, "_meta": kept} if kept else {key: result[key] for key in result if key != "_meta"}
-        return kind.relayed(result)
+        given = partial(self.given, self.config.name)
+        return kind.relayed(with_uris(result, lambda uri: here if here and uri == params["uri"] else given(uri)))
 
     async def _for_modern_caller(
         self, context: Context, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]

@@ -22,14 +22,15 @@ from agent_utilities.mcp.wire.lists import GROUPS_KEY
 from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import ToolOverride
 from agent_utilities.upstream.fit import KINDS, PROMPT, RESOURCE, TEMPLATE, TOOL, Fit, Kind, fitted
-from agent_utilities.upstream.names import original_uri
+from agent_utilities.upstream.names import LONGEST_URI, original_uri
 
 _M = TypeVar("_M", bound=BaseModel)
 _JSON: TypeAdapter[Any] = TypeAdapter(Any)
 _OF_FASTMCP = "fastmcp"
 _MIME_TYPE = "text/plain"
-_LONGEST_URI = 8_192
 _WILDCARD = re.compile(r"\{([^{}?&+#./;*]+)\*\}")
+_FOLDERS = re.compile(r"\{/([\w.]+)\*\}")
+_PREFIX = re.compile(r":[1-9]\d{0,3}(?=(,[^{}]*)?\})")
 
 
 class RelayedDefinition(BaseModel):
@@ -235,8 +236,17 @@ class UpstreamResource(OfUpstream, Resource):
 
     async def read(self) -> ResourceResult:
         """Read the upstream's resource."""
-        result: ResourceResult = await self.caller.ask(READ_RESOURCE, uri=self.listed["uri"])
+        result: ResourceResult = await self.caller.ask(READ_RESOURCE, uri=self.listed["uri"], here=self.uri)
         return result
+
+    def original(self, uri: str) -> str:
+        """Return what its upstream calls it."""
+        return str(self.listed["uri"])
+
+    @property
+    def reference(self) -> mcp_types.ResourceTemplateReference:
+        """What the upstream knows it by, where a value of it is completed."""
+        return mcp_types.ResourceTemplateReference(type="ref/resource", uri=self.listed["uri"])
 
 
 class UpstreamTemplate(OfUpstream, ResourceTemplate):
@@ -247,6 +257,8 @@ class UpstreamTemplate(OfUpstream, ResourceTemplate):
     """As a resource's."""
     parsed: InstanceOf[UriTemplate] | None = Field(exclude=True)
     """What tells the URIs that it makes from others; None where it makes none that can be told."""
+    fits_all: bool = Field(default=False, exclude=True)
+    """Whether it takes whatever begins as it does, since nobody else has it."""
 
     @classmethod
     def _own(cls, caller: Caller, name: str, model: mcp_types.ResourceTemplate) -> dict[str, Any]:
@@ -261,13 +273,36 @@ class UpstreamTemplate(OfUpstream, ResourceTemplate):
 
     def matches(self, uri: str) -> dict[str, Any] | None:
         """Return the values in a URI that the template makes, or None for another; in time linear in its length."""
-        if self.parsed is None or len(uri) > _LONGEST_URI:
+        if self.fits_all:
+            return {} if self.begins(uri) else None
+        if self.parsed is None or len(uri) > LONGEST_URI:
             return None
         return self.parsed.match(uri)
 
+    @property
+    def beginning(self) -> str:
+        """What stands before its first value."""
+        return self.uri_template.partition("{")[0]
+
+    @property
+    def notice(self) -> str:
+        """What is told of one whose URIs can't be told from others."""
+        told = (
+            f"upstream {self.caller.config.name!r}: which URIs the template {self.uri_template!r} makes can't be told"
+        )
+        tried = f"what begins with {self.beginning!r} and nobody else has" if ":" in self.beginning else "nothing"
+        return f"{told}; {tried} is read by it"
+
+    def begins(self, uri: str) -> bool:
+        """Whether a URI begins as those that it makes, with a scheme at least."""
+        return ":" in self.beginning and uri.startswith(self.beginning) and len(uri) <= LONGEST_URI
+
+    def original(self, uri: str) -> str:
+        """Return what its upstream calls a URI that it makes here."""
+        return original_uri(uri, self.uri_template, self.listed["uriTemplate"])
+
     async def _read(self, uri: str, params: dict[str, Any]) -> ResourceResult:
-        original = original_uri(uri, self.uri_template, self.listed["uriTemplate"])
-        result: ResourceResult = await self.caller.ask(READ_RESOURCE, uri=original)
+        result: ResourceResult = await self.caller.ask(READ_RESOURCE, uri=self.original(uri), here=uri)
         return result
 
     @property
@@ -305,9 +340,11 @@ def _fastmcp_meta(meta: Any) -> Mapping[str, Any]:
 def _parse(uri_template: str) -> UriTemplate | None:
     """Return a template that is matched without backtracking, FastMCP's own forms included; None for one that is none.
 
-    FastMCP writes `{path*}` for `{+path}`, and repeats a key for `{?tags*}`.
+    FastMCP writes `{path*}` for `{+path}`, and repeats a key for `{?tags*}`. `{id:3}` is taken for `{id}`, whose values
+    are at least as many: which of them there are is the upstream's to say.
     """
-    for form in (uri_template, _WILDCARD.sub(r"{+\1}", uri_template).replace("*", "")):
+    plain = _FOLDERS.sub(r"/{+\1}", _PREFIX.sub("", _WILDCARD.sub(r"{+\1}", uri_template))).replace("*", "")
+    for form in (uri_template, plain):
         try:
             return UriTemplate.parse(form)
         except InvalidUriTemplate:

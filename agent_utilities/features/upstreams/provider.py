@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import mcp_types
@@ -21,6 +22,8 @@ from fastmcp.utilities.versions import VersionSpec
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.features.upstreams import components
 from agent_utilities.features.upstreams.calls import Caller
+from agent_utilities.features.upstreams.relay import present_caller
+from agent_utilities.features.upstreams.uris import Links, Uris, with_pages
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import entry_of
@@ -42,12 +45,12 @@ _A_STEP = 50
 """Components that are made in one step: a millisecond or two."""
 
 _KINDS: Mapping[Kind, tuple[ComponentKind, type[components.OfUpstream]]] = {
-    "tools": ("tool", components.UpstreamTool),
-    "prompts": ("prompt", components.UpstreamPrompt),
     "resources": ("resource", components.UpstreamResource),
     "templates": ("template", components.UpstreamTemplate),
+    "tools": ("tool", components.UpstreamTool),
+    "prompts": ("prompt", components.UpstreamPrompt),
 }
-"""By list, the kind of what is in it, and what it is made into."""
+"""By list, the kind of what is in it, and what it is made into; what others name by its URI comes first."""
 
 Denials = Callable[[UpstreamConfig, Snapshot], Steps[Mapping[Key, str]]]
 """Returns which components of an upstream the operator denies, each with the place where they do."""
@@ -69,6 +72,7 @@ class Union:
         prefixes: by upstream, reached or not, the prefix of its names, without the underscore.
         reached: the upstreams that were reached, by name.
         made: every component with what it was made of, by what it is at its upstream.
+        uris: what URIs lead to.
     """
 
     by_kind: Mapping[Kind, dict[str, Any]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
@@ -76,10 +80,16 @@ class Union:
     prefixes: Mapping[str, str] = field(default_factory=dict)
     reached: Mapping[str, _Reached] = field(default_factory=dict)
     made: Mapping[Key, tuple[_Given, Any]] = field(default_factory=dict)
+    uris: Uris = field(default_factory=Uris)
 
 
 def union_of(
-    upstreams: Sequence[Upstream], before: Union, denials: Denials, waiting: WaitingCalls, own: Own
+    upstreams: Sequence[Upstream],
+    before: Union,
+    denials: Denials,
+    waiting: WaitingCalls,
+    given: Callable[[str, str], str],
+    own: Own,
 ) -> Steps[Union]:
     """Return what upstreams list now, in their order; those that are disabled count only for the others' names.
 
@@ -97,29 +107,35 @@ def union_of(
     for upstream, config, snapshot in seen:
         if snapshot is not None:
             make = own[config.name][1] if config.name in own else Caller
-            caller = make(upstream, config, namespace, tags, waiting)
+            caller = make(upstream, config, namespace, tags, waiting, given)
             reached[config.name] = caller, snapshot, (yield from denials(config, snapshot))
     made: dict[Key, tuple[_Given, Any]] = {}
     union, notices = Union(), list(namespace.notices())
+    uris = Uris(union.by_kind["resources"], union.by_kind["templates"])
     for kind, (_, made_of) in _KINDS.items():
         called = made_of.kind.key
         listed = {name: [x[called] for x in getattr(shot, kind)] for name, (_, shot, _) in reached.items()}
         here, told = (names_here if kind in ("tools", "prompts") else uris_here)(namespace, listed)
         notices += told
+        if kind == "resources":
+            uris.here = here
         yield
         for upstream_name, (caller, snapshot, denied) in reached.items():
             for n, each in enumerate(getattr(snapshot, kind)):
                 if n % _A_STEP == 0:
                     yield
                 original = each[called]
+                # One that a page of it has in common with another upstream's is not left to lead there.
+                each = with_pages(each, partial(uris.given, namespace, upstream_name, links=uris.named))
                 name, key = here.get((upstream_name, original)), Key(upstream_name, kind, original)
                 if name is None or key in made:
                     continue
-                given = (caller, name, each, denied.get(key))
+                of = (caller, name, each, denied.get(key))
                 known = before.made.get(key)
-                made[key] = known if known is not None and known[0] == given else (given, made_of.of(*given))
+                made[key] = known if known is not None and known[0] == of else (of, made_of.of(*of))
                 union.by_kind[kind][name] = made[key][1]
-    return Union(union.by_kind, tuple(notices), namespace.prefixes, reached, made)
+    notices += (each.notice for each in union.by_kind["templates"].values() if each.parsed is None)
+    return Union(union.by_kind, tuple(notices), namespace.prefixes, reached, made, uris)
 
 
 def operators_tags(configs: Iterable[UpstreamConfig]) -> frozenset[str]:
@@ -146,6 +162,8 @@ class UpstreamProvider(KeptProvider):
         self._upstreams, self._denials = upstreams, denials or OperatorRules().denials
         self.waiting = WaitingCalls()
         """Calls whose callers are asked in results."""
+        self.links = Links()
+        """What callers were given that no list has."""
         self._union = Union()
         self.of_caller: Callable[[], Union | None] = lambda: None
         """Returns what the present caller is listed; None where that is what everybody is."""
@@ -156,12 +174,18 @@ class UpstreamProvider(KeptProvider):
         self._take(finish(self._now()))
 
     def _now(self) -> Steps[Union]:
-        return union_of(list(self._upstreams), self._union, self._denials, self.waiting, {})
+        return union_of(list(self._upstreams), self._union, self._denials, self.waiting, self._given, {})
 
     def with_own(self, own: Own, before: Union) -> Steps[Union]:
         """Return what somebody is listed who was listed something before, and has upstreams of their own."""
         known = Union(made={**before.made, **self._union.made})
-        return union_of(list(self._upstreams), known, self._denials, self.waiting, own)
+        return union_of(list(self._upstreams), known, self._denials, self.waiting, self._given, own)
+
+    def _given(self, upstream: str, uri: str) -> str:
+        """Return the URI by which the present caller may read here what they are given by an upstream."""
+        present = self._present
+        namespace = present.reached[upstream][0].namespace
+        return present.uris.given(namespace, upstream, uri, links=self.links.of(present_caller()))
 
     @property
     def _present(self) -> Union:
@@ -279,13 +303,19 @@ class UpstreamProvider(KeptProvider):
         return _of_version(self._present.by_kind["prompts"].get(name), version)
 
     async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> Resource | None:
-        return _of_version(self._present.by_kind["resources"].get(uri), version)
+        found = self._present.by_kind["resources"].get(uri)
+        return _of_version(self._linked(uri) if found is None else found, version)
+
+    def _linked(self, uri: str) -> components.OfUpstream | None:
+        """Return the resource that a link of the present caller's leads to; it is under the bounds of its upstream."""
+        present = self._present
+        upstream, original = present.uris.named.get(uri) or self.links.known(present_caller()).get(uri) or ("", "")
+        if upstream not in present.reached:
+            return None
+        return components.UpstreamResource.of(present.reached[upstream][0], uri, {"uri": original, "name": original})
 
     async def _get_resource_template(self, uri: str, version: VersionSpec | None = None) -> ResourceTemplate | None:
-        matching = [each for each in self._listed("templates") if each.matches(uri) is not None]
-        # The one that says most of what it makes: `{+all}` takes no URI that `note://{name}` of another makes.
-        best = max(matching, key=lambda each: len(each.uri_template.partition("{")[0]), default=None)
-        return _of_version(best, version)
+        return _of_version(self._present.uris.template(uri) or self._present.uris.nearest_template(uri), version)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
@@ -308,7 +338,7 @@ class UpstreamProvider(KeptProvider):
         if isinstance(reference, mcp_types.PromptReference):
             component = self._present.by_kind["prompts"].get(reference.name)
         else:
-            component = self._present.by_kind["templates"].get(reference.uri)
+            component = self._present.by_kind["templates"].get(reference.uri) or await self._get_resource(reference.uri)
         if component is None:
             return mcp_types.Completion(values=[])
         completion: mcp_types.Completion = await component.caller.complete(component.reference, argument, given)

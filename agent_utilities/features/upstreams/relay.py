@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import mcp_types
 from fastmcp.server.context import Context
+from fastmcp.server.dependencies import get_http_request
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from agent_utilities.compat.sdk_client import answer_rounds
 from agent_utilities.compat.sdk_server import connection_of, least_log_level, takes_log_message
+from agent_utilities.mcp.request import request_in_force
 from agent_utilities.mcp.surface.catalogs import NOBODY, caller_key
 from agent_utilities.upstream.connections.calls import present_call
 
@@ -85,6 +87,27 @@ def refusal(question: Question, why: str = "does not offer it") -> mcp_types.Err
     return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=message, data=data)
 
 
+def present_caller() -> str:
+    """Return whom the present request's links are given to: its session, or its caller where it stands alone."""
+    request = request_in_force()
+    if request is not None and request.session is not None:
+        return of_session(request.session.id)
+    try:
+        return _caller(get_http_request())
+    except RuntimeError:  # over stdio
+        return caller_key()
+
+
+def of_session(session_id: str) -> str:
+    """Return what links of a session are known by."""
+    return f"session {session_id}"
+
+
+def _caller(http: Any) -> str:
+    key = caller_key()
+    return key if key != NOBODY or http is None or http.client is None else f"address {http.client.host}"
+
+
 _FORGETTING = "agent-utilities/forgetting"
 """Where a connection's state has what is called at its end."""
 _CROSSING = ("traceparent", "tracestate", mcp_types.LOG_LEVEL_META_KEY)
@@ -133,10 +156,7 @@ class ServerRelay:
     @property
     def caller(self) -> str:
         """What tells callers apart as far as that can be told: the token, hashed, or else the address."""
-        key = caller_key()
-        if key != NOBODY or self._http is None or self._http.client is None:
-            return key
-        return f"address {self._http.client.host}"
+        return _caller(self._http)
 
     @property
     def capabilities(self) -> mcp_types.ClientCapabilities | None:
