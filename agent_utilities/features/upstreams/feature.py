@@ -17,7 +17,10 @@ from agent_utilities.activation.deferral import AUTO
 from agent_utilities.catalog.model import KINDS, ComponentKind, entry
 from agent_utilities.compat import left_out, sdk_client
 from agent_utilities.compat.fastmcp_server import import_state
+from agent_utilities.features.upstreams.components import OfUpstream
 from agent_utilities.features.upstreams.provider import UpstreamProvider, operators_tags
+from agent_utilities.features.upstreams.relay import of_session
+from agent_utilities.features.upstreams.subscriptions import Subscriptions, tells_updates
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import has
 from agent_utilities.mcp.events import Event, PolicyChanged, ToolsChanged
@@ -93,6 +96,7 @@ class Upstreams(Feature):
             before_import=import_state,
         )
         self.provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
+        self.subscriptions = Subscriptions(host)
         self.provider.on_taken = partial(host.notify, UpstreamsRenewed())
         host.add_provider(self.provider)
         unseen = filter(is_unseen, self.upstreams)
@@ -305,6 +309,26 @@ class Upstreams(Feature):
         unseen = [each.config.name for each in self.upstreams if is_unseen(each)]
         lines = [f"not reached yet, and listed when they are: {', '.join(unseen)}"] if unseen else []
         return [*lines, *left_out(sdk_client.PARTS), *self.provider.notices]
+
+    async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
+        """Return a greeting that says whether updates can be asked for: where an upstream of the caller's has them."""
+        resources = (result.get("capabilities") or {}).get("resources")
+        if request.method in ("initialize", "server/discover") and isinstance(resources, dict):
+            resources["subscribe"] = await self._tells_updates(request)
+        return result
+
+    async def _tells_updates(self, request: Request) -> bool:
+        if request.method == "initialize" and request.session is None:
+            return False
+        permitted = self.provider.upstreams_of(request.verdict.bounds)
+        if any(tells_updates(each) for each in self.upstreams if each.config.name in permitted):
+            return True
+        # The author's own, who publishes their updates to streams.
+        is_own = (not isinstance(each, OfUpstream) for each in await self.host.components("resource"))
+        return request.method == "server/discover" and any(is_own)
+
+    def session_ended(self, session_id: str) -> None:
+        self.provider.links.forget(of_session(session_id))
 
     async def instructions(self, request: Request) -> str | None:
         permitted = [component for kind in KINDS for component in await self.host.components(kind)]

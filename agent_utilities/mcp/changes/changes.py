@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping, Sequence
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING
 
@@ -154,6 +154,20 @@ class Changes:
             connection.exit_stack.callback(self._clients.pop, connection, None)
         client.heard(verdict, listed)
         self._learn(client.caller, client.context)
+
+    def hears(self, connection: Connection, uris: Container[str]) -> None:
+        """Have a connection's client told of updates of these resources, of those that it may read at that moment."""
+
+        async def tell(uri: str) -> None:
+            async with asyncio.timeout(self.limit_s):
+                await connection.notify("notifications/resources/updated", {"uri": uri})
+
+        def takes(event: ServerEvent) -> None:
+            if isinstance(event, ResourceUpdated) and event.uri in uris:
+                self.start(tell(event.uri))
+
+        if (client := self._clients.get(connection)) is not None:
+            client.takes = takes
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
         """Register a stream's listener, in the request that opened it; see `mcp.server.subscriptions`."""

@@ -53,6 +53,7 @@ _LOOK_UPS: dict[str, tuple[ComponentKind, str]] = {
     "tools/call": ("tool", "name"),
     "prompts/get": ("prompt", "name"),
     "resources/read": ("resource", "uri"),
+    "resources/subscribe": ("resource", "uri"),
 }
 _GREETINGS = ("initialize", "server/discover")
 _NO_COMPLETION = mcp_types.CompleteResult(completion=mcp_types.Completion(values=[]))
@@ -156,7 +157,6 @@ class WireMiddleware:
         if ctx.method in _GREETINGS:
             if (instructions := await self._host.instructions_for(request)) is not None:
                 result["instructions"] = instructions
-            return result
         return await self._features.after(request, result)
 
     async def _handed_on(self, ctx: _Context, call_next: CallNext, request: Request) -> HandlerResult:

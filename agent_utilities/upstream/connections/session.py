@@ -58,6 +58,8 @@ class UpstreamSession(ClientSession):
         self._told_level: str | None = None  # of log messages, the least that it was asked for
         self.changed = asyncio.Event()
         """Set where the upstream has told that what it lists has changed."""
+        self.told_of: dict[str, Callable[[], None]] = {}
+        """What is called at updates of resources that it tells of, by URI."""
         super().__init__(
             dispatcher=dispatcher,
             sampling_callback=lambda context, params: calls.ask(mcp_types.CreateMessageRequest(params=params)),
@@ -76,6 +78,11 @@ class UpstreamSession(ClientSession):
         """Take in what the upstream tells; say whether it is done with."""
         if method.endswith("/list_changed"):
             self.changed.set()
+        if method == "notifications/resources/updated":
+            given = str(params.get("uri"))
+            for uri, heard in list(self.told_of.items()):
+                if given == uri or given.startswith(f"{uri.rstrip('/')}/"):  # or of a part of it
+                    heard()
         if method not in _OF_CALLS:
             return False
         self.calls.hear(method, params)

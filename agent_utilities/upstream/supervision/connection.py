@@ -211,7 +211,7 @@ class Connection:
     def _unused_in_s(self) -> float | None:
         """Seconds until it counts as unused; None where that is for a listing to say, for which alone it was made."""
         idle_s = self._opener.config.idle_s
-        if self.n_users:
+        if self.n_users or (self._session.result().told_of and not self._is_leaving):
             return idle_s
         if self._is_leaving:
             return 0.0
