@@ -22,7 +22,7 @@ def test_no_step_is_long_however_many_tools_an_operators_rules_are_asked_of(is_l
     waiting, rules = WaitingCalls(), OperatorRules(lock_of([up.snapshot]) if is_locked else None)
 
     def making(before: Union) -> Steps[Union]:
-        return union_of([up], before, rules.denials, waiting, {})  # type: ignore[list-item]  # nothing is called
+        return union_of([up], before, rules.denials, waiting, lambda _, uri: uri, {})  # type: ignore[list-item]  # nothing is called
 
     known = finish(making(Union()))
     # The least of several: what else the machine does must not count.

@@ -73,8 +73,7 @@ async def touch(client: Client[Any], era: str, uri: str = NOTE) -> list[str]:
     """Have a resource be updated; return what is subscribed to at its server."""
     (content,) = (await client.call_tool_mcp(f"{era}_touch", {"uri": uri})).content
     assert isinstance(content, mcp_types.TextContent)
-    told: list[str] = json.loads(content.text)
-    return told
+    return [] if content.text.startswith("upstream") else list(json.loads(content.text))
 
 
 @both_eras
@@ -128,3 +127,15 @@ async def test_a_session_hears_no_more_of_what_it_unsubscribed_from(gateway: Ser
         await touch(hearing.client, "old")
         await touch(hearing.client, "new")
         assert await hearing.first() == "memo://new/note"
+
+
+@both_eras
+@both_upstreams
+async def test_an_upstream_that_died_is_subscribed_to_again(gateway: Served, mode: str, era: str) -> None:
+    hearing = Hearing(gateway, mode)
+    async with AsyncExitStack() as stack:
+        await hearing.begin(stack, here(era))
+        await hearing.client.call_tool_mcp(f"{era}_die", {})
+        while NOTE not in await touch(hearing.client, era):
+            pass
+        assert await hearing.first() == here(era)

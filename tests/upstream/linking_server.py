@@ -2,7 +2,7 @@
 
 ERA: `old` speaks up to 2025-11-25, `new` 2026-07-28. WHAT, as JSON: `resources` and `templates` that it lists, `links`
 that its tool `link` gives, `page` of the app of its tool `show`, and `capabilities` of its resources. Its tool `touch`
-tells that a resource was updated where that is subscribed to; `subscribed` returns what is.
+tells that a resource was updated where that is subscribed to, and returns what is; `die` ends its process.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ def called(params: dict[str, Any]) -> dict[str, Any]:
             links = [{"type": "resource_link", "uri": each, "name": "r"} for each in what["links"]]
             embedded = [{"type": "resource", "resource": {"uri": each, "text": "t"}} for each in what["links"]]
             return {"content": [*links, *embedded]}
+        case "die":
+            sys.exit(1)
         case "touch" if uri in subscribed:
             say(method="notifications/resources/updated", params=told(uri, subscribed[uri]))
     return {"content": [{"type": "text", "text": json.dumps(sorted(subscribed))}]}
@@ -51,7 +53,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     capabilities = {"tools": {}, "prompts": {}, "resources": what.get("capabilities", {})}
     info = {"name": name, "version": "1"}
     page = {"ui": {"resourceUri": what["page"]}} if "page" in what else {}
-    tools = [{"name": each, "inputSchema": {"type": "object"}} for each in ("link", "touch", "subscribed")]
+    tools = [{"name": each, "inputSchema": {"type": "object"}} for each in ("link", "touch", "die")]
     answers: dict[str, Any] = {
         "initialize": {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info},
         "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": capabilities},

@@ -19,7 +19,6 @@ from agent_utilities.compat import left_out, sdk_client
 from agent_utilities.compat.fastmcp_server import import_state
 from agent_utilities.features.upstreams.components import OfUpstream
 from agent_utilities.features.upstreams.provider import UpstreamProvider, operators_tags
-from agent_utilities.features.upstreams.relay import of_session
 from agent_utilities.features.upstreams.subscriptions import Subscriptions, tells_updates
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import has
@@ -313,22 +312,20 @@ class Upstreams(Feature):
     async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
         """Return a greeting that says whether updates can be asked for: where an upstream of the caller's has them."""
         resources = (result.get("capabilities") or {}).get("resources")
-        if request.method in ("initialize", "server/discover") and isinstance(resources, dict):
-            resources["subscribe"] = await self._tells_updates(request)
+        if request.method not in ("initialize", "server/discover") or not isinstance(resources, dict):
+            return result
+        permitted = self.provider.upstreams_of(request.verdict.bounds)
+        is_told = any(tells_updates(each) for each in self.upstreams if each.config.name in permitted)
+        if request.method == "initialize":
+            is_told = is_told and request.session is not None
+        else:  # of the author's own resources they tell themselves, on streams
+            own = [each for each in await self.host.components("resource") if not isinstance(each, OfUpstream)]
+            is_told = is_told or bool(own)
+        resources["subscribe"] = is_told
         return result
 
-    async def _tells_updates(self, request: Request) -> bool:
-        if request.method == "initialize" and request.session is None:
-            return False
-        permitted = self.provider.upstreams_of(request.verdict.bounds)
-        if any(tells_updates(each) for each in self.upstreams if each.config.name in permitted):
-            return True
-        # The author's own, who publishes their updates to streams.
-        is_own = (not isinstance(each, OfUpstream) for each in await self.host.components("resource"))
-        return request.method == "server/discover" and any(is_own)
-
     def session_ended(self, session_id: str) -> None:
-        self.provider.links.forget(of_session(session_id))
+        self.provider.links.forget(session_id)
 
     async def instructions(self, request: Request) -> str | None:
         permitted = [component for kind in KINDS for component in await self.host.components(kind)]

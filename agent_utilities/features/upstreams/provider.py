@@ -309,7 +309,7 @@ class UpstreamProvider(KeptProvider):
     def _linked(self, uri: str) -> components.OfUpstream | None:
         """Return the resource that a link of the present caller's leads to; it is under the bounds of its upstream."""
         present = self._present
-        upstream, original = present.uris.named.get(uri) or self.links.known(present_caller()).get(uri) or ("", "")
+        upstream, original = present.uris.named.get(uri) or self.links.of(present_caller()).get(uri) or ("", "")
         if upstream not in present.reached:
             return None
         return components.UpstreamResource.of(present.reached[upstream][0], uri, {"uri": original, "name": original})

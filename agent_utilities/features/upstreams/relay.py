@@ -91,16 +91,11 @@ def present_caller() -> str:
     """Return whom the present request's links are given to: its session, or its caller where it stands alone."""
     request = request_in_force()
     if request is not None and request.session is not None:
-        return of_session(request.session.id)
+        return request.session.id
     try:
         return _caller(get_http_request())
     except RuntimeError:  # over stdio
         return caller_key()
-
-
-def of_session(session_id: str) -> str:
-    """Return what links of a session are known by."""
-    return f"session {session_id}"
 
 
 def _caller(http: Any) -> str:

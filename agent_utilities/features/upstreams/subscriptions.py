@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -25,19 +25,21 @@ from agent_utilities.features.upstreams.components import UpstreamResource, Upst
 from agent_utilities.features.upstreams.relay import ServerRelay
 from agent_utilities.mcp.answers import may_read
 from agent_utilities.mcp.request import request_in_force
-from agent_utilities.upstream.connections.updates import updates_of
 from agent_utilities.upstream.errors import UpstreamError
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
+    from agent_utilities.upstream.connections.session import UpstreamSession
     from agent_utilities.upstream.supervision.upstream import Upstream
 
 logger = logging.getLogger("agent_utilities.gateway")
 
 MOST, MOST_OF_ONE = 1_000, 100
 """How many subscriptions there may be at upstreams, and how many resources one session or stream may hear of."""
-_AGAIN_S = 1.0
-"""Seconds until an upstream is asked again that tells of a resource no more."""
+_AGAIN_S, _SELDOM_S = 1.0, 60.0
+"""Seconds until an upstream is asked again that tells of a resource no more: more of them each time, and at most."""
+_UNSUBSCRIBE_S = 5.0
+"""Seconds that an upstream may take to say that it tells of it no more."""
 _STATE = "agent-utilities/subscribed"
 """Where a connection's state has what its client subscribed to, by URI, with what ends that."""
 
@@ -87,9 +89,6 @@ class Subscriptions:
         sdk.add_request_handler("resources/subscribe", mcp_types.SubscribeRequestParams, self._subscribe)
         sdk.add_request_handler("resources/unsubscribe", mcp_types.UnsubscribeRequestParams, self._unsubscribe)
         sdk.add_request_handler("subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self._listen)
-
-    def __len__(self) -> int:
-        return len(self._held)
 
     # -- the callers' side -------------------------------------------------------------------------------------------
 
@@ -185,12 +184,13 @@ class Subscriptions:
 
     async def _keep(self, key: _Key, relay: ServerRelay, is_taken: asyncio.Future[None]) -> None:
         """Hold a subscription at an upstream, on whatever connections come and go, until cancelled or refused."""
-        upstream, uri, _ = key
+        (upstream, uri, _), again_s = key, _AGAIN_S
         while True:
             try:
-                told = await upstream.request(partial(updates_of, uri=uri, heard=partial(self._heard, key)), relay)
+                told = await upstream.request(partial(_updates_of, uri=uri, heard=partial(self._heard, key)), relay)
                 if not is_taken.done():
                     is_taken.set_result(None)
+                again_s = _AGAIN_S
                 await told
             except Exception as error:
                 if not isinstance(error, MCPError | UpstreamError | RuntimeError):
@@ -199,7 +199,8 @@ class Subscriptions:
                     own = error if isinstance(error, MCPError) else MCPError(mcp_types.INTERNAL_ERROR, str(error))
                     is_taken.set_exception(own)
                     return
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(again_s)
+            again_s = min(again_s * 2, _SELDOM_S)
 
     def _heard(self, key: _Key) -> None:
         """Tell of an update; of several at once it is told once."""
@@ -210,3 +211,48 @@ class Subscriptions:
         held.is_untold = False
         for uri in +held.here:
             await self._host.changes.publish(ResourceUpdated(uri=uri))
+
+
+# -- one of them, on one connection ------------------------------------------------------------------------------------
+
+
+async def _updates_of(session: UpstreamSession, uri: str, heard: Callable[[], None]) -> asyncio.Task[None]:
+    """Have an upstream tell of a resource's updates; return what runs for as long as it does, and may be cancelled.
+
+    Raises:
+        MCPError, RuntimeError: it refuses, or tells of none.
+    """
+    is_told = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(_told(session, uri, heard, is_told))
+    try:
+        await asyncio.wait([task, is_told], return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if not is_told.done():
+        await task
+    return task
+
+
+async def _told(session: UpstreamSession, uri: str, heard: Callable[[], None], is_told: asyncio.Future[None]) -> None:
+    from mcp.client.subscriptions import listen
+
+    session.told_of[uri] = heard
+    try:
+        if session.is_modern:
+            async with listen(session, resource_subscriptions=[uri]) as updates:
+                if uri not in (updates.honored.resource_subscriptions or ()):
+                    raise MCPError(mcp_types.INVALID_PARAMS, f"no updates of {uri!r} are told")
+                is_told.set_result(None)
+                async for _ in updates:
+                    pass  # heard with all else that it tells
+        else:
+            await session.ask("resources/subscribe", {"uri": uri})
+            is_told.set_result(None)
+            await session.ended.wait()
+    finally:
+        del session.told_of[uri]
+        if is_told.done() and not session.is_modern and not session.ended.is_set():
+            with suppress(MCPError, TimeoutError):
+                async with asyncio.timeout(_UNSUBSCRIBE_S):
+                    await session.ask("resources/unsubscribe", {"uri": uri})

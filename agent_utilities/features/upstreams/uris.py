@@ -36,10 +36,6 @@ class Links:
             known = self._by_caller[caller] = LRUCache(_CHARACTERS, getsizeof=lambda link: _AROUND + len(link[1]))
         return known
 
-    def known(self, caller: str) -> Mapping[str, Link]:
-        """Return what a caller was given, who need not have been given anything."""
-        return self._by_caller.get(caller) or {}
-
     def forget(self, caller: str) -> None:
         """Forget what a caller was given."""
         self._by_caller.pop(caller, None)
