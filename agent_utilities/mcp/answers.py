@@ -285,7 +285,8 @@ class KnownReferences(DereferenceRefsMiddleware):
         others = [tool for tool in tools if self._without_any.get(id(tool)) is not tool]
         if not others:
             return tools
-        resolved = {id(tool): await self._whole(tool, context, super().on_list_tools) for tool in others}
+        resolve = super().on_list_tools
+        resolved = {id(tool): await self._whole(tool, context, resolve) for tool in others}
         self._without_any.update({id(tool): tool for tool in others if resolved[id(tool)] is tool})
         return [resolved.get(id(tool), tool) for tool in tools]
 
