@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cachetools import LRUCache
 
 from agent_utilities.upstream.names import LONGEST_URI, Namespace
-
-if TYPE_CHECKING:
-    from agent_utilities.features.upstreams.components import UpstreamResource, UpstreamTemplate
 
 _N_CALLERS = 1_000
 """How many callers' links are remembered; of more, those who read and were given none for longest are forgotten."""
@@ -20,6 +17,8 @@ _CHARACTERS = 64 << 10
 _AROUND = 64
 _OF_THE_WEB = ("http://", "https://")
 
+_Template = Any
+"""An `UpstreamTemplate`: its module stands on this one."""
 Link = tuple[str, str]
 """What a URI here leads to: an upstream, and its own URI."""
 
@@ -51,17 +50,17 @@ class Uris:
         named: by URI here, what is named by what is listed, and is in no list itself.
     """
 
-    resources: Mapping[str, UpstreamResource] = field(default_factory=dict)
-    templates: Mapping[str, UpstreamTemplate] = field(default_factory=dict)
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    templates: Mapping[str, _Template] = field(default_factory=dict)
     here: Mapping[Link, str] = field(default_factory=dict)
     named: dict[str, Link] = field(default_factory=dict)
 
-    def template(self, uri: str) -> UpstreamTemplate | None:
+    def template(self, uri: str) -> _Template | None:
         """Return the template that makes a URI."""
         # The one that says most of what it makes: `{+all}` takes no URI that `note://{name}` of another makes.
         return _longest(each for each in self.templates.values() if each.matches(uri) is not None)
 
-    def nearest_template(self, uri: str) -> UpstreamTemplate | None:
+    def nearest_template(self, uri: str) -> _Template | None:
         """Return the template that takes a URI which none makes: it begins so, and servers take more than they say."""
         best = _longest(each for each in self.templates.values() if each.begins(uri))
         return None if best is None else best.model_copy(update={"fits_all": True})
@@ -94,7 +93,7 @@ class Uris:
         return self.named.get(uri) if found is None else (found.caller.config.name, found.listed["uri"])
 
 
-def _longest(templates: Iterable[UpstreamTemplate]) -> UpstreamTemplate | None:
+def _longest(templates: Iterable[_Template]) -> _Template | None:
     return max(templates, key=lambda each: len(each.beginning), default=None)
 
 
