@@ -56,6 +56,8 @@ Denials = Callable[[UpstreamConfig, Snapshot], Steps[Mapping[Key, str]]]
 """Returns which components of an upstream the operator denies, each with the place where they do."""
 Own = Mapping[str, tuple[Upstream, Callable[..., Caller]]]
 """By name, the upstreams that somebody has to themselves, each with what makes its `Caller`."""
+_Renames = Callable[[str, str], str]
+"""Returns the URI by which the present caller reads what an upstream calls by another."""
 _Reached = tuple[Caller, Snapshot, Mapping[Key, str]]
 """An upstream that was reached: what calls it, what it lists, and what of that is denied."""
 _Given = tuple[Caller, str, dict[str, Any], str | None]
@@ -84,12 +86,7 @@ class Union:
 
 
 def union_of(
-    upstreams: Sequence[Upstream],
-    before: Union,
-    denials: Denials,
-    waiting: WaitingCalls,
-    given: Callable[[str, str], str],
-    own: Own,
+    upstreams: Sequence[Upstream], before: Union, denials: Denials, waiting: WaitingCalls, given: _Renames, own: Own
 ) -> Steps[Union]:
     """Return what upstreams list now, in their order; those that are disabled count only for the others' names.
 
