@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
@@ -53,10 +54,26 @@ def with_own_error(message: Any, answers: object = None) -> Any:
     return {"jsonrpc": "2.0", "id": given, "error": {"code": code, "message": text, "data": {_OWN: data}}}
 
 
+def read_json(data: bytes | bytearray) -> Any:
+    """Return what JSON says.
+
+    So it does of what JavaScript writes of a text that was cut within a character, what is not quite UTF-8, or nested
+    deeper.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return from_json(data)
+    except ValueError:
+        text = json.dumps(json.loads(data.decode(errors="replace")), ensure_ascii=False)
+        return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+
 def with_own_errors(body: bytes, answers: object = None) -> bytes:
     """Return a message, or a batch of them, as JSON, with the upstream's own errors marked."""
     try:
-        told = from_json(body)
+        told = read_json(body)
     except ValueError:
         return body
     return to_json([*map(with_own_error, told)] if isinstance(told, list) else with_own_error(told, answers))

@@ -7,6 +7,7 @@ import logging
 import re
 import socket
 import time
+from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
@@ -114,6 +115,10 @@ def _reason(body: bytes, kind: str) -> str:
     return " ".join((told if isinstance(told, str) else to_json(told).decode()).split())[:_N_REASON]
 
 
+_HALF = re.compile(rb"(?i)\\ud[89a-f]")
+"""What may be half a character, which `read_json` can read."""
+
+
 class _BoundedBody(httpx2.AsyncByteStream):
     """A response's body, message by message: each event of an event stream, or all of any other."""
 
@@ -140,10 +145,13 @@ class _BoundedBody(httpx2.AsyncByteStream):
             yield b"event: message\ndata: " + _error(_too_much(error)).encode() + b"\n\n"
 
     async def _pieces(self) -> AsyncIterator[bytes]:
+        is_first = True
         try:
             async for chunk in self._body.aiter_bytes():
                 for at in range(0, len(chunk), TURN_BYTES):  # a decoder gives 1 MiB at once
                     self._buffer += chunk[at : at + TURN_BYTES]
+                    if is_first and len(self._buffer) >= len(BOM_UTF8):
+                        is_first, self._buffer = False, self._buffer.removeprefix(BOM_UTF8)
                     for event in self._events():
                         began_s = time.monotonic()  # not the loop's, which may stand still for a turn
                         yield event
@@ -174,7 +182,7 @@ class _BoundedBody(httpx2.AsyncByteStream):
 
 def _with_own_errors(event: bytes) -> bytes:
     """Return an event with the errors in its data marked as the upstream's own."""
-    if b'"error"' not in event:
+    if b'"error"' not in event and not _HALF.search(event):
         return event
     lines = event.splitlines()
     data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
@@ -351,7 +359,7 @@ def _is_request(request: httpx2.Request) -> bool:
 
 def _marked(response: httpx2.Response) -> httpx2.Response:
     """Return a response that was read, with the errors in it marked as the upstream's own."""
-    if b'"error"' not in response.content:
+    if b'"error"' not in response.content and not _HALF.search(response.content):
         return response
     body = with_own_errors(response.content, from_json(response.request.content).get("id"))
     return httpx2.Response(response.status_code, headers=response.headers, content=body, request=response.request)

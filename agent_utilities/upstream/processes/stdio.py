@@ -12,19 +12,18 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import anyio
 import mcp_types
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
-from pydantic_core import from_json
 
 from agent_utilities.runtime.process_io import expanded
 from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.errors import Cause, UpstreamError, with_own_error
+from agent_utilities.upstream.errors import Cause, UpstreamError, read_json, with_own_error
 from agent_utilities.upstream.limits import MIB, IncomingMessage, Limits, TooMuchError, Turns, Unfinished
 from agent_utilities.upstream.processes.process import CLOSED_S, MAX_QUEUED_BYTES, ProcessGuard, UpstreamProcess
 from agent_utilities.upstream.processes.program import (
@@ -307,22 +306,13 @@ def read_line(line: Line, limits: Limits) -> list[mcp_types.JSONRPCMessage]:
         text = text[within.start() :]
     try:
         limits.check_values(text)
-        value = _parse(text)
+        value = read_json(text)
         batch = value if isinstance(value, list) else [value]
         read = mcp_types.jsonrpc_message_adapter.validate_python
         return [read(with_own_error(item), by_name=False) for item in batch]
     except (ValueError, RecursionError) as error:
         why = "it is no JSON-RPC message" if isinstance(error, ValidationError) else error
         return _unreadable(text, f"could not be read: {why}")
-
-
-def _parse(line: bytearray) -> Any:
-    try:
-        return from_json(line)
-    except ValueError:
-        # What JavaScript writes of a text that was cut within a character, what is not quite UTF-8, or nested deeper.
-        text = json.dumps(json.loads(line.decode(errors="replace")), ensure_ascii=False)
-        return json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def _unreadable(text: bytearray, reason: str) -> list[mcp_types.JSONRPCMessage]:
