@@ -21,7 +21,7 @@ from tests.differential.raw import UPSTREAMS, Message, Upstream
 NAMESPACE = Namespace([*(upstream.name for upstream in UPSTREAMS), "honest"])
 _CONNECTION = "io.modelcontextprotocol/"
 _GROUPS = f"{_CONNECTION}groups"
-_LISTED = re.compile(r"(listed/\d+|play/(\d+|\{seed\})|made/.*)$")
+_LISTED = re.compile(r"(listed/.*|play/(\d+|\{seed\})|made/.*)$")
 _HALF = re.compile("[\ud800-\udfff]")
 
 
@@ -112,13 +112,15 @@ def _prefixed(item: Message, case: Case) -> None:
 
 def uri_here(uri: Any, upstream: Upstream, got: str = "") -> Any:
     """Return what a URI of a server is called at the gateway, where it lists it, or makes it by a template."""
-    is_second = any(other.scheme == upstream.scheme for other in UPSTREAMS[: UPSTREAMS.index(upstream)])
-    beginning = f"{upstream.scheme}://"
-    if not is_second or not isinstance(uri, str) or not uri.startswith(beginning):
+    beginning, sharing = f"{upstream.scheme}://", [each for each in UPSTREAMS if each.scheme == upstream.scheme]
+    if len(sharing) == 1 or not isinstance(uri, str) or not uri.startswith(beginning):
         return uri
-    here = f"{beginning}{upstream.name}/{uri.removeprefix(beginning)}"
+    path = uri.removeprefix(beginning)
+    here = f"{beginning}{upstream.name}/{path}"
+    if _LISTED.match(path):
+        return uri if upstream is sharing[0] else here
     # One in no list bears the server's name where another server gave its caller the same before.
-    return here if _LISTED.match(uri.removeprefix(beginning)) or json.dumps(here) in got else uri
+    return here if json.dumps(here) in got else uri
 
 
 def _rename(value: Any, upstream: Upstream, got: str) -> None:
