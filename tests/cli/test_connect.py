@@ -288,7 +288,7 @@ class TestCommand:
         entry = Entry("logs-agent", "/a b/logs-agent-mcp", ("-t", "stdio"), {"A": "1 2"})
         words = shlex.split(entry.claude_mcp_add())
         assert words[:-1] == ["claude", "mcp", "add-json", "--scope", "user", "logs-agent"]
-        assert json.loads(words[-1]) == entry.as_json("claude-code")
+        assert json.loads(words[-1]) == entry.as_told(HOSTS["claude-code"])
 
     @pytest.mark.parametrize(
         ("arguments", "environ", "by_default", "is_kept"),
@@ -307,8 +307,8 @@ class TestCommand:
         self, arguments: tuple[str, ...], environ: dict[str, str], by_default: str, is_kept: bool
     ) -> None:
         entry = Entry("gateway", "/bin/agent-utilities", arguments, environ, by_default)
-        assert entry.as_json("claude-code").get("alwaysLoad", False) is is_kept
-        assert "alwaysLoad" not in entry.as_json("cursor")
+        assert entry.as_told(HOSTS["claude-code"]).get("alwaysLoad", False) is is_kept
+        assert "alwaysLoad" not in entry.as_told(HOSTS["cursor"])
 
     def test_a_mistake_is_told_in_one_line(self, connect):
         for arguments, message in [

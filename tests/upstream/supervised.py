@@ -111,13 +111,10 @@ class Running:
 
     async def call(self, upstream: str, tool: str, relay: Any = None, **arguments: Any) -> str:
         """Call a tool and return the first text of its result."""
-        result = await self.upstreams[upstream].request(
-            lambda live: live.call_tool(tool, arguments, allow_input_required=True), relay
-        )
-        assert isinstance(result, mcp_types.CallToolResult)
-        content = result.content[0]
-        assert isinstance(content, mcp_types.TextContent)
-        return content.text
+        params = {"name": tool, "arguments": arguments}
+        result = await self.upstreams[upstream].request(lambda live: live.ask("tools/call", params), relay)
+        text: str = result["content"][0]["text"]
+        return text
 
     async def pid(self, upstream: str, relay: Any = None) -> int:
         """Return the id of the upstream's process; it is started where it does not run."""

@@ -67,13 +67,14 @@ class TestBothTransports:
             assert {headers.get("authorization") for _, headers, _ in server.seen} == {"Bearer a-token"}
 
     async def test_of_the_callers_headers_only_those_cross_that_are_named(self, transport):
+        call = {"name": "echo", "arguments": {"text": "a"}}
         async with http_server() as server:
             async with running(
                 over_http(server, transport, forward_headers=("x-user", "host", "mcp-session-id"))
             ) as gateway:
                 sent = {"X-User": "anna", "Authorization": "secret", "Cookie": "c", "Host": "h", "Mcp-Session-Id": "m"}
                 for headers in (sent, {}):
-                    await gateway["web"].request(lambda live: live.call_tool("echo", {"text": "a"}), None, headers)
+                    await gateway["web"].request(lambda live: live.ask("tools/call", call), None, headers)
                 calls = [headers for _, headers, message in server.seen if message.get("method") == "tools/call"]
                 others = [headers for _, headers, message in server.seen if message.get("method") != "tools/call"]
         assert [call.get("x-user") for call in calls] == ["anna", None]
