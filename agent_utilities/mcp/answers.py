@@ -6,6 +6,7 @@ import logging
 import sys
 from asyncio import Event
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -19,6 +20,7 @@ from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
 from fastmcp.server.providers import Provider
 from fastmcp.tools.base import Tool
+from fastmcp.utilities.json_schema import is_object_schema
 from fastmcp.utilities.versions import VersionSpec
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
@@ -36,6 +38,8 @@ from agent_utilities.visibility.decision import Decision
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
     from agent_utilities.mcp.request import Request
+
+logger = logging.getLogger("agent_utilities.wire")
 
 _has_answered: ContextVar[Event | None] = ContextVar("agent_utilities_has_answered", default=None)
 """Set by the server itself where it answers, and not middleware before it."""
@@ -288,21 +292,38 @@ class KnownReferences(DereferenceRefsMiddleware):
         resolve = super().on_list_tools
         resolved = {id(tool): await self._whole(tool, context, resolve) for tool in others}
         self._without_any.update({id(tool): tool for tool in others if resolved[id(tool)] is tool})
-        return [resolved.get(id(tool), tool) for tool in tools]
+        return [whole for tool in tools if (whole := resolved.get(id(tool), tool)) is not None]
 
-    async def _whole(self, tool: Tool, context: Any, resolve: Callable[..., Awaitable[Sequence[Tool]]]) -> Tool:
-        """Return a tool with whole schemas; as it is where they are no schemas, or another server's to say."""
-        if isinstance(tool, ForeignTool):
-            return tool
+    async def _whole(self, tool: Tool, context: Any, resolve: Callable[..., Awaitable[Sequence[Tool]]]) -> Tool | None:
+        """Return a tool with whole schemas; as it is where they are none, and None where FastMCP can't list it."""
 
         async def given(_: object) -> Sequence[Tool]:
             return [tool]
 
-        try:
-            (whole,) = await resolve(context, given)
-        except Exception:  # the others are listed all the same
-            return tool
-        return whole
+        whole = tool
+        if not isinstance(tool, ForeignTool):  # what another server's refer to is that one's to say
+            with suppress(Exception):  # the others are listed all the same
+                (whole,) = await resolve(context, given)
+        return whole if _can_list(whole) else _without_output(whole)
+
+
+def _without_output(tool: Tool) -> Tool | None:
+    without = tool.model_copy(update={"output_schema": None})
+    if _can_list(without):
+        return without
+    logger.warning("tool %r is left out of lists: its parameters are no schema", tool.name)
+    return None
+
+
+def _can_list(tool: Tool) -> bool:
+    """Whether FastMCP can list a tool: one that it can't would cost the whole list."""
+    try:
+        if tool.output_schema is not None:
+            is_object_schema(tool.output_schema)
+        tool.to_mcp_tool(name=tool.name)
+    except Exception:
+        return False
+    return True
 
 
 def is_response_cache(middleware: object) -> bool:
