@@ -111,8 +111,9 @@ class TestEventLoops:
         assert max(noted.took_s) > 0
 
     async def test_a_process_that_closes_its_stdin_is_noticed(self):
-        async with upstream("closes-stdin") as faulty:
-            assert "closed its stdin" in await death(faulty)
+        async with upstream("closes-stdin") as faulty, connect(faulty), asyncio.timeout(PATIENCE_S):
+            await faulty.died.wait()
+        assert "closed its stdin" in faulty.exit_text
 
     async def test_closing_the_file_of_a_pipe_leaves_the_descriptor_to_uvloop_which_closes_it_too(self):
         """Another thread may open something in between, under that very number."""

@@ -69,7 +69,7 @@ async def test_is_told_to_clients_of_the_other(hears: bool, shared: Shared, tmp_
             while await shown(hearer) != "another":
                 await heard.tools.wait()
                 heard.tools.clear()
-        assert time.monotonic() - began_s < (2 if hears else 5)
+        assert time.monotonic() - began_s < (10 if hears else 20)
 
 
 async def test_that_a_stranger_tells_gives_no_text_and_has_one_listed_now_and_then(
