@@ -20,7 +20,6 @@ from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
 from fastmcp.server.providers import Provider
 from fastmcp.tools.base import Tool
-from fastmcp.utilities.json_schema import is_object_schema
 from fastmcp.utilities.versions import VersionSpec
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
@@ -317,9 +316,9 @@ def _without_output(tool: Tool) -> Tool | None:
 
 def _can_list(tool: Tool) -> bool:
     """Whether FastMCP can list a tool: one that it can't would cost the whole list."""
+    if not isinstance(tool.output_schema, dict | None):
+        return False
     try:
-        if tool.output_schema is not None:
-            is_object_schema(tool.output_schema)
         tool.to_mcp_tool(name=tool.name)
     except Exception:
         return False

@@ -12,7 +12,6 @@ from fastmcp.prompts.base import Prompt, PromptArgument, PromptResult
 from fastmcp.resources.base import Resource, ResourceResult
 from fastmcp.resources.template import ResourceTemplate
 from fastmcp.tools.base import ToolResult
-from fastmcp.utilities.json_schema import is_object_schema
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 from pydantic import BaseModel, Field, InstanceOf, PrivateAttr, TypeAdapter, create_model
 
@@ -159,8 +158,12 @@ class UpstreamTool(OfUpstream, ForeignTool):
     def _own(cls, caller: Caller, name: str, model: mcp_types.Tool) -> dict[str, Any]:
         told = _told_by_operator(caller, model.name)
         # FastMCP makes other results of those of a tool whose output is no object; ours are handed on as they come.
-        schema = model.output_schema if is_object_schema(model.output_schema or {}) else None
-        same = {"annotations": model.annotations, "execution": model.execution, "output_schema": schema}
+        is_object = isinstance(model.output_schema, dict) and model.output_schema.get("type") == "object"
+        same = {
+            "annotations": model.annotations,
+            "execution": model.execution,
+            "output_schema": model.output_schema if is_object else None,
+        }
         return {**told, "name": name, "parameters": model.input_schema, **same}
 
     def _overridden(self) -> Mapping[str, Any]:
