@@ -303,26 +303,18 @@ class KnownReferences(DereferenceRefsMiddleware):
         if not isinstance(tool, ForeignTool):  # what another server's refer to is that one's to say
             with suppress(Exception):  # the others are listed all the same
                 (whole,) = await resolve(context, given)
-        return whole if _can_list(whole) else _without_output(whole)
+        return _listable(whole)
 
 
-def _without_output(tool: Tool) -> Tool | None:
-    without = tool.model_copy(update={"output_schema": None})
-    if _can_list(without):
-        return without
+def _listable(tool: Tool) -> Tool | None:
+    """Return a tool as FastMCP can list it: one that it can't would cost the whole list."""
+    for change in ({}, {"output_schema": None}):
+        each = tool.model_copy(update=change) if change else tool
+        with suppress(Exception):
+            if isinstance(each.output_schema, dict | None) and each.to_mcp_tool(name=each.name):
+                return each
     logger.warning("tool %r is left out of lists: its parameters are no schema", tool.name)
     return None
-
-
-def _can_list(tool: Tool) -> bool:
-    """Whether FastMCP can list a tool: one that it can't would cost the whole list."""
-    if not isinstance(tool.output_schema, dict | None):
-        return False
-    try:
-        tool.to_mcp_tool(name=tool.name)
-    except Exception:
-        return False
-    return True
 
 
 def is_response_cache(middleware: object) -> bool:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, cast
 from fastmcp import FastMCP
 from fastmcp.server.providers import Provider
 from fastmcp.server.providers.aggregate import AggregateProvider
-from fastmcp.server.providers.proxy import ProxyProvider
 from fastmcp.server.transforms import Namespace, ToolTransform
 from fastmcp.server.transforms.visibility import Visibility, is_enabled
 from fastmcp.tools.base import Tool
@@ -264,7 +263,7 @@ async def components(
     verdict = server.surface.unbounded_everywhere() if past_mounted else server.surface.unbounded()
     with server.surface.under_verdict(verdict), as_over_stdio():
         for provider in server.providers:
-            if not asks_others and any(isinstance(each, ProxyProvider) for each in _tree(provider)):
+            if not asks_others and any(map(_is_proxy, _tree(provider))):
                 is_whole = asked_others = False
                 continue
             listed, is_all = await _listed(provider, kind)
@@ -366,3 +365,9 @@ def _say(level: int, message: str, *, on_stderr: bool) -> None:
         print(f"{prefix}{' '.join(message.split())}", file=sys.stderr)
     else:
         logger.log(level, "%s", message)
+
+
+def _is_proxy(provider: Provider) -> bool:
+    """Whether a provider asks another server; the module of those brings clients along, and is not imported to tell."""
+    module = sys.modules.get("fastmcp.server.providers.proxy")
+    return module is not None and isinstance(provider, module.ProxyProvider)

@@ -72,7 +72,7 @@ class Request:
         caller: who sent it; None where its transport tells of nobody, such as stdio.
         values: by a feature's name, what it decided of the request: nobody else's to read.
         is_dry: whether it is only to be told what would be; nothing is to be kept, started or counted for it.
-        page: what it lists, each as it goes out; None for what its client can't be given.
+        page: what it lists, each as it goes out.
         entered: the servers that it, and the requests that it is made in, have entered: its own comes last.
     """
 

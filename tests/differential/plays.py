@@ -116,6 +116,8 @@ def play(method: str, params: Mapping[str, Any], scheme: str, era: str) -> Play:
     result |= perhaps(rng, 0.05, **{"usage": lambda: some(rng), "own key": lambda: some(rng)})
     if rng.random() < 0.02:
         result["_meta"] = {"io.modelcontextprotocol/serverInfo": {"name": "fuzz", "version": "1"}, "kept": 1}
+    if rng.random() < 0.02:
+        result["_meta"] = rng.choice((5, None, [], [1], "x", True))
     if era == MODERN and rng.random() < 0.9:
         result["resultType"] = "complete"
         if method == "resources/read":

@@ -163,6 +163,8 @@ def _tagged(item: Message, case: Case) -> None:
 
 def _of_connection(result: Message, case: Case) -> None:
     told, meta = _got_result(case).get("_meta"), result.get("_meta", {})
+    if case.is_modern and not isinstance(meta, dict):
+        meta = {}  # there must be one, and what is none has no room for it
     if isinstance(meta, dict):
         kept = {key: value for key, value in meta.items() if not key.startswith(_CONNECTION)}
         if case.is_modern and isinstance(told, dict):

@@ -141,8 +141,9 @@ def named_by(
 
 def with_news(result: dict[str, Any], told: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a result that tells what is on from now on, where that is news to its caller."""
-    meta = result.get("_meta") or {}
-    own = meta.get(META_KEY) or {}
+    # What a server behind has there may be anything.
+    meta = given if isinstance(given := result.get("_meta"), dict) else {}
+    own = given if isinstance(given := meta.get(META_KEY), dict) else {}
     if told is None or KEY in own:  # the tool that switches them has told it
         return result
     return {**result, "_meta": {**meta, META_KEY: {**own, KEY: told}}}

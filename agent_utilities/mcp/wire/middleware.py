@@ -178,7 +178,8 @@ class WireMiddleware:
         given = fit.result_for(relayed, ctx.protocol_version)
         if ctx.method == "resources/read" and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             given = {**fit.ENVELOPE, **given, "cacheScope": "private"}  # others may be bounded otherwise
-        return {**given, "_meta": {**(given.get("_meta") or {}), **ours}} if ours else given
+        theirs = given.get("_meta")
+        return {**given, "_meta": {**theirs, **ours} if isinstance(theirs, dict) else ours} if ours else given
 
     async def _list(self, ctx: _Context, call_next: CallNext, request: Request, kind: ComponentKind) -> HandlerResult:
         result = await call_next(ctx)
