@@ -154,8 +154,9 @@ class World:
                         through((upstream, each, era))
 
             at_once = [(upstream, each, era) for upstream, some in quiet.items() for each in some for era in ERAS]
-            for work in (pool.map(through, sorted(at_once, key=lambda x: x[1].seed)), pool.map(one_by_one, UPSTREAMS)):
-                list(work)
+            # Each is done with before the next begins: a pool takes up whatever it is given, as soon as it has room.
+            list(pool.map(through, sorted(at_once, key=lambda x: x[1].seed)))
+            list(pool.map(one_by_one, UPSTREAMS))
 
     def _own(self, given: tuple[Upstream, Sequence[Exchange]]) -> dict[int, Told]:
         upstream, exchanges = given

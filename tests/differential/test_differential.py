@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Event, get_ident
 
 import pytest
 
 from tests.differential.compare import N_LISTED, Found, World, here, listed, world
-from tests.differential.plays import Exchange
-from tests.differential.raw import UPSTREAMS, HttpClient, stdio_client
+from tests.differential.plays import Exchange, seed_of
+from tests.differential.raw import UPSTREAMS, Client, HttpClient, Message, Told, stdio_client
 from tests.differential.reasons import NAMESPACE, REASONS
 from tests.every import every
 from tests.wire.wires import LEGACY, MODERN
@@ -96,6 +98,40 @@ def test_nothing_differs_in_a_hundred_thousand_new_exchanges(tmp_path: Path) -> 
             it.exchanges(range(first, first + _AT_ONCE), found)
     assert not found.differences, told(found)
     assert set(REASONS) - found.needed == set()
+
+
+class Beside(World):
+    """A world of clients that answer nothing, in which it shows whether a loud exchange begins beside another."""
+
+    def __init__(self) -> None:
+        self.is_loud_beside = Event()
+        self.loud: list[int] = []
+        self._under_way: set[tuple[int | None, int]] = set()
+        super().__init__(None, {each.name: self for each in UPSTREAMS}, 0)  # type: ignore[arg-type, dict-item]
+
+    @contextmanager
+    def callers(self, era: str, n_callers: int = 2) -> Iterator[SimpleQueue[Client]]:
+        free: SimpleQueue[Client] = SimpleQueue()
+        for _ in range(n_callers):
+            free.put(self)
+        yield free
+
+    def ask(self, method: str, params: Message) -> Told:
+        if (seed := seed_of(method, params)) is not None and Exchange(seed, method, "fuzz").play(LEGACY).is_loud:
+            self.loud.append(seed)
+            if self._under_way:
+                self.is_loud_beside.set()
+        else:
+            self._under_way.add(mine := (seed, get_ident()))
+            self.is_loud_beside.wait(0.002)
+            self._under_way.remove(mine)
+        return Told((), {})
+
+
+def test_exchanges_with_log_messages_begin_once_all_others_have_ended() -> None:
+    (it := Beside()).exchanges(range(0, 200, len(UPSTREAMS)), Found())
+    assert it.loud
+    assert not it.is_loud_beside.is_set()
 
 
 def test_an_exchange_is_the_same_whenever_its_seed_is_taken() -> None:
