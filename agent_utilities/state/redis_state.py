@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from redis.asyncio import Redis
 from redis.asyncio.lock import Lock
-from redis.exceptions import LockError, RedisError
+from redis.exceptions import LockError
 
 logger = logging.getLogger("agent_utilities.state")
 
@@ -135,7 +135,7 @@ class RedisState:
         except TimeoutError:
             self._failed(f"redis did not answer within {wait_s:g} s")
             raise StateError(self.cause) from None
-        except (RedisError, OSError) as error:
+        except Exception as error:  # not RedisError alone: event loops raise others when a lost connection is written
             self._failed(f"redis failed: {type(error).__name__}")
             raise StateError(self.cause) from None
         if self.cause and time.monotonic() >= self._rests_until_s:

@@ -12,7 +12,7 @@ import pytest
 from agent_utilities.upstream.sealed_store import new_key
 from tests.fleet.crowd import Crowd, Gateways, gateways
 from tests.fleet.services import RedisServer, nginx, redis_server
-from tests.wire.processes import Launch, served
+from tests.wire.processes import HttpProcess, Launch, served
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(900)]
 
@@ -22,6 +22,12 @@ class Fleet:
 
     def __init__(self, redis: RedisServer, run: Gateways, crowd: Crowd) -> None:
         self.redis, self.gateways, self.crowd = redis, run, crowd
+
+
+def failures(process: HttpProcess) -> str:
+    """Return what a server's log tells of the first that failed in it, if anything did."""
+    _, found, rest = process.log.partition("Traceback")
+    return (found + rest)[:6_000]
 
 
 @asynccontextmanager
@@ -36,7 +42,7 @@ async def fleet(folder: Path, n_clients: int) -> AsyncIterator[Fleet]:
             await crowd.until_each_got(2)
             yield Fleet(redis, run, crowd)
         print({kind: n for kind, n in crowd.seen.items() if not kind.startswith("wrong")})
-        assert crowd.wrong == [], "\n".join(crowd.wrong)
+        assert crowd.wrong == [], "\n".join([*crowd.wrong, *map(failures, run.processes)])
         assert crowd.n_unanswered == 0
 
 

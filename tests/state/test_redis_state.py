@@ -235,6 +235,15 @@ class TestFaults:
         assert seconds < WAIT_S + LATE_S
         await comes_back(state)
 
+    @every("error", [RuntimeError("the handler is closed"), TypeError("'NoneType'"), AttributeError("'NoneType'")])
+    async def test_whatever_redis_py_fails_by_is_redis_gone(self, state, error):
+        async def question():
+            raise error
+
+        with pytest.raises(StateError, match=f"redis failed: {type(error).__name__}"):
+            await state.ask(question())
+        await comes_back(state)
+
     async def test_any_question_is_refused_while_redis_is_left_alone(self, state, server):
         server.kill()
         try:

@@ -8,7 +8,6 @@ from secrets import token_bytes
 from typing import Any
 
 from redis.asyncio.client import Pipeline
-from redis.exceptions import RedisError
 
 from agent_utilities.runtime.waiting import is_set
 from agent_utilities.state.redis_state import RedisState, StateError
@@ -108,7 +107,7 @@ class News:
                         message = await heard.get_message(ignore_subscribe_messages=True, timeout=COMPARE_S)
                         if message is not None:
                             topics[message["channel"]].heard(message["data"])
-            except (RedisError, OSError):
+            except Exception:  # not RedisError alone; see `RedisState.ask`
                 await asyncio.sleep(_AGAIN_S)
 
     async def _compare(self) -> None:

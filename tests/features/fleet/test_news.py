@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 
 from agent_utilities.features.fleet import news as module
 from agent_utilities.features.fleet.news import News, Topic, begun_s_ago
@@ -109,6 +111,21 @@ class TestAMessage:
             with pytest.raises(StateError):
                 await here.tell(b"one")
             shared.start()
+
+    async def test_is_heard_where_listening_has_failed_by_what_is_no_error_of_redis(
+        self, shared: Shared, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        failing, listen = [RuntimeError("the handler is closed")], Redis.pubsub
+
+        def fail_first(redis: Redis) -> Any:
+            if failing:
+                raise failing.pop()
+            return listen(redis)
+
+        monkeypatch.setattr(Redis, "pubsub", fail_first)
+        async with replica(shared) as here:
+            await here.tell(b"one")
+            await until(lambda: here.words.told == [b"one"])
 
     async def test_is_heard_after_redis_came_back_and_what_is_kept_is_compared(self, shared: Shared) -> None:
         async with replica(shared) as here, replica(shared) as there:
