@@ -128,7 +128,7 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600, partial_suffix
 _TEXT_CHARACTERS = 200
 """The most of one text, such as a name that a caller made up."""
 _LINE_CHARACTERS = 4_000
-"""The most of a message, and of a traceback."""
+"""The most of a message, and of a traceback, whose end says what went wrong."""
 
 
 class ShortRecord(logging.LogRecord):
@@ -144,7 +144,8 @@ class ShortRecord(logging.LogRecord):
         elif self.args:
             self.args = {name: _cut_text(arg) for name, arg in self.args.items()}
         if self.exc_info and self.exc_info[0] is not None:
-            self.exc_text = _cut("".join(traceback.format_exception(*self.exc_info)).rstrip(), _LINE_CHARACTERS)
+            parts = (_cut(each, _LINE_CHARACTERS // 4) for each in traceback.format_exception(*self.exc_info))
+            self.exc_text = "".join(parts).rstrip()[-_LINE_CHARACTERS:]
 
     def getMessage(self) -> str:
         """Return the message, at most 4,000 characters of it."""
@@ -152,9 +153,7 @@ class ShortRecord(logging.LogRecord):
 
 
 def _cut_text(arg: object) -> object:
-    if isinstance(arg, str):
-        return _cut(arg, _TEXT_CHARACTERS)
-    if isinstance(arg, BaseException) and len(text := str(arg)) > _TEXT_CHARACTERS:
+    if isinstance(arg, str | BaseException) and len(text := str(arg)) > _TEXT_CHARACTERS:
         return _cut(text, _TEXT_CHARACTERS)
     return arg
 

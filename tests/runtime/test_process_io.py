@@ -62,6 +62,25 @@ def test_a_traceback_is_cut(logged: tuple[logging.Logger, io.StringIO]) -> None:
     assert len(logged[1].getvalue()) < 4_200
 
 
+def test_of_a_long_traceback_the_end_stays_which_says_what_went_wrong(
+    logged: tuple[logging.Logger, io.StringIO],
+) -> None:
+    def fail(depth: int) -> None:
+        if not depth:
+            raise ValueError(f"the reason {LONG}")
+        try:
+            fail(depth - 1)
+        except ValueError as error:
+            raise error from None
+
+    try:
+        fail(100)
+    except ValueError:
+        logged[0].exception("failed")
+    assert "ValueError: the reason zzz" in logged[1].getvalue()
+    assert len(logged[1].getvalue()) < 4_200
+
+
 def test_what_is_short_stays_as_it_is(logged: tuple[logging.Logger, io.StringIO]) -> None:
     logged[0].warning("%s of %d", "two", 2)
     assert logged[1].getvalue() == "two of 2\n"
