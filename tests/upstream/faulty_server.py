@@ -17,6 +17,7 @@ Lists:      hang-at-list[=KIND]  refuses-list=KIND (answers it with an error)
             no-capabilities  empty-cursor
             tools=N  list-bytes=N  twice  bad-schema  deep-schema=N  tag=TEXT  storm=N (list_changed, so many a second)
 Calls:      hang-at-call  die-in-call  spin-at-call  values (answers with 600,000 of them)
+            last-call (closes stdout with an answer that no end of a line follows, and stays)
 Records:    pids=FILE (a line for each process)  record=FILE (a line for each message received)
 """
 
@@ -93,6 +94,10 @@ class Server:
                 write("progress 10 %\r\x1b[31mprogress 20 %\x1b[0m\n\n{'not': json}\n[]\n42\n")
             if "garbage-glued" in FAULTS:
                 write("Ready. ")
+            if "last-call" in FAULTS and "content" in message.get("result", {}):
+                write(line)
+                os.close(1)
+                hang()
             write(line + "\n")
 
     def ask(self, method: str, params: Message) -> Message:

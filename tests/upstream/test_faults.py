@@ -129,6 +129,11 @@ class TestDying:
             await gateway.until(lambda: gateway["bad"].state.name == "idle")
             assert await gateway.call("bad", "echo", text="hello") == "hello"
 
+    async def test_after_its_last_words_costs_the_next_call_nothing_though_it_is_not_gone_yet(self):
+        async with beside_a_good_one(faulty("bad", "last-call")) as gateway:
+            assert await gateway.call("bad", "echo", text="first") == "first"
+            assert await gateway.call("bad", "echo", text="second") == "second"
+
     async def test_before_a_call_was_sent_has_it_sent_to_the_next_one(self):
         n_sent = 0
 

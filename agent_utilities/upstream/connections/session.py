@@ -291,11 +291,6 @@ def _sounds_forgotten(error: MCPError) -> bool:
     return "session" in error.message.lower() or (trouble is not None and trouble.status == 404)
 
 
-def is_closed(error: Exception) -> bool:
-    """Whether an error says that the whole connection has ended."""
-    return isinstance(error, EndedError) and error.message == "Connection closed"
-
-
 def _check(message: Mapping[str, Any]) -> None:
     try:
         check_parts(message)

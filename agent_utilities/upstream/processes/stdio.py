@@ -79,6 +79,11 @@ class StdioUpstream(ObjectReceiveStream[SessionMessage]):
         self._has_spoken = self._is_stdin_closed = self._is_over = False
         stderr.hide(self._secrets)
 
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the process has nothing more to say, so that no further call is answered; `died` comes later."""
+        return self._process.stdout.at_eof()
+
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[ObjectReceiveStream[SessionMessage], MessageWriter]]:
         """Start the process, give what it says and what it is told, and end the process tree when left.

@@ -64,7 +64,9 @@ class Connection:
     @property
     def is_usable(self) -> bool:
         """Whether calls may be sent on it, once it is up."""
-        return not self._is_over and not (self.is_up and self._session.result().ended.is_set())
+        session = self._session.result() if self.is_up else None
+        is_at_end = session is not None and getattr(session.transport, "is_at_end", False)
+        return not (self._is_over or is_at_end or (session is not None and session.ended.is_set()))
 
     @property
     def pid(self) -> int | None:
@@ -185,7 +187,7 @@ class Connection:
         """Wait until nobody has used it for long, or until something is wrong: then return that."""
         while True:
             trouble = await self._what_is_wrong(session, up_at_s)
-            if trouble is not None or not self.is_usable or self._unused_in_s() == 0:
+            if trouble is not None or self._is_over or session.ended.is_set() or self._unused_in_s() == 0:
                 self._is_over = True  # At once: a call that comes while all ends is given the next connection.
                 return trouble
             self._wake.clear()

@@ -17,7 +17,7 @@ from pydantic_core import from_json, to_json
 
 from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.connections.session import UpstreamSession, has_ended, is_closed, learn_tools, plain
+from agent_utilities.upstream.connections.session import UpstreamSession, has_ended, learn_tools, plain
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.fit import PROMPT, RESOURCE, TEMPLATE, TOOL, Kind, fitted
 from agent_utilities.upstream.http.http_client import http_trouble
@@ -271,7 +271,7 @@ class Listing:
         try:
             listed = await take_snapshot(session, self._opener.config, self._opener.policy, before)
         except Exception as error:
-            if is_closed(error):
+            if has_ended(error) and str(error) == "Connection closed":  # all of it, not this answer alone
                 raise
             self.trouble = self._opener.of_listing(error)
             return
