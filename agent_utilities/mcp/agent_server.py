@@ -38,7 +38,7 @@ from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.feature_list import FeatureList, Later
 from agent_utilities.mcp.lifespan import Job, with_background
 from agent_utilities.mcp.operator_bounds import OperatorBounds
-from agent_utilities.mcp.request import Request, entering, request_in_force
+from agent_utilities.mcp.request import LISTED, Request, entering, request_in_force
 from agent_utilities.mcp.sessions import Caller, Client, Session, Sessions
 from agent_utilities.mcp.stopping import Stopping
 from agent_utilities.mcp.surface.components import LISTING, with_hints
@@ -90,6 +90,8 @@ class AgentServer(FastMCP[Any]):
     """What its replicas share, where the operator names a Redis for it."""
     record: Record | None = None
     """Where calls are recorded, if they are."""
+    pages_lists = False
+    """Whether its lists are given in pages."""
 
     def __init__(
         self,
@@ -117,6 +119,7 @@ class AgentServer(FastMCP[Any]):
         self._visibility = DynamicVisibilityTransform(self.surface, lambda: self.author_injected_tools(), self.own_tool)
         lifespan = with_background(self._jobs, options.pop("lifespan", None))
         self.replicated = fastmcp_server.Replicated(options)
+        self.pages_lists = options.get("list_page_size") is not None
         resolves_references = options.pop("dereference_schemas", True)
         super().__init__(name, instructions, lifespan=lifespan, dereference_schemas=False, **options)
         if resolves_references:
@@ -274,9 +277,12 @@ class AgentServer(FastMCP[Any]):
 
     async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
         """Return the visible tools, before them features' own; see `FastMCP.list_tools`."""
+        request = request_in_force()
+        if run_middleware and request is not None and LISTED in request.values:
+            made: Sequence[Tool] = request.values.pop(LISTED)
+            return made
         through_middleware = run_middleware and answers.may_be_answered(self, "tool")
         listed = await answers.listing(self, "tool", super().list_tools, run_middleware)
-        request = request_in_force()
         if request is not None and request.lists_tools and verdict_in_force() is request.verdict:
             decision = request.verdict.decisions.get((self.surface, "tool"))
             # Below the author's middleware they were listed already, and it may have left one of them out.

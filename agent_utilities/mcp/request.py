@@ -39,6 +39,8 @@ TIMES = "upstreams"
 """The key of a request's values that has how long it waited for a server behind, and was there: two numbers, in s."""
 RELAYED = "relayed"
 """The key of a request's values that has the result of a server behind, to be handed on as it came."""
+LISTED = "listed"
+"""The key of a request's values that has its list of tools where that is made already: FastMCP's handler takes it."""
 HANDED_ON: Mapping[str, Any] = {"agent-utilities/handed-on": True}
 """The `_meta` of what stands for that result, while FastMCP and the SDK have it."""
 _ABOUT_TOOLS = frozenset(("", "tools/list", "tools/call", "initialize", "server/discover"))

@@ -47,6 +47,11 @@ class ForeignTool(Tool):
         """Where it comes from."""
         raise NotImplementedError
 
+    @property
+    def stamp(self) -> object | None:
+        """What is another object once its definition may be another; None where nothing tells."""
+        return None
+
 
 def origin_of(tool: Tool, server: FastMCP[Any]) -> ToolOrigin:
     """Return where a tool comes from."""

@@ -76,7 +76,17 @@ class OfUpstream(BaseModel):
     capabilities: frozenset[str] | None = Field(default=None, exclude=True)
     """The capabilities that bring it along; None for what the configuration itself has."""
     made: dict[str, Any] = Field(default_factory=dict, exclude=True)
-    """What it was made with, by field, and the `definition` that comes to."""
+    """What it was made with, by field, and the `definition` that comes to; and a `stamp`, see `ForeignTool`."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a field: its definition may be another by it."""
+        super().__setattr__(name, value)
+        self.made["stamp"] = object()
+
+    @property
+    def stamp(self) -> object:
+        """What is another object once its definition may be another."""
+        return self.made["stamp"]
 
     @classmethod
     def of(cls, caller: Caller, name: str, listed: dict[str, Any], denied_by: str | None = None) -> OfUpstream:
@@ -108,7 +118,8 @@ class OfUpstream(BaseModel):
             "capabilities": _brought_by(config.capabilities, tool),
         }
         made = common | cls._own(caller, name, model)
-        return cls.model_construct(**made, made={key: made.get(key) for key in (*cls.fields, "meta", "tags")})
+        made_with = {key: made.get(key) for key in (*cls.fields, "meta", "tags")}
+        return cls.model_construct(**made, made={**made_with, "stamp": object()})
 
     @classmethod
     def _own(cls, caller: Caller, name: str, model: Any) -> dict[str, Any]:
@@ -118,7 +129,8 @@ class OfUpstream(BaseModel):
     def _definition(self, called: str) -> Any:
         """Return it as its upstream lists it, but for its name or URI, its tags, and what was changed of it here."""
         component: Any = self
-        changed = {key for key in self.made if key != "definition" and getattr(self, key) is not self.made[key]}
+        fields = self.made.keys() - {"definition", "stamp"}
+        changed = {key for key in fields if getattr(self, key) is not self.made[key]}
         before = self.made.get("definition")
         if before is not None and not changed and before[0] == called:
             return before[1]

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
+from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import mcp_types
 from cachetools import LRUCache
+from fastmcp.server.dependencies import bind_request_context
 from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent_utilities.compat.fastmcp_server import low_level_server
-from agent_utilities.mcp.request import Request, request_in_force
+from agent_utilities.mcp.request import LISTED, Request, request_in_force
+from agent_utilities.mcp.tool_origin import ForeignTool
+from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.upstream.fit import KINDS, TOOL, Fit, Kind, fitted
 
 if TYPE_CHECKING:
@@ -29,14 +33,18 @@ _N_KEPT = 512
 """The most tools that are kept as they are on the wire; longer lists than that are made anew."""
 _LONGEST_KEPT = 16 << 10
 """Characters of JSON of the longest tool that is kept: all together are 8 MiB of it at most."""
-_A_TURN = 50
-"""Components that are made ready without a turn for the event loop: a few milliseconds."""
+_N_PAGES = 16
+"""Lists of tools that are kept as they are on the wire, each of at most as many tools: one for callers alike."""
 
 GROUPS_KEY = "io.modelcontextprotocol/groups"
 """The key of a tool's `_meta` that holds the names of its groups, a list.
 
 Source: SEP-2084 (closed, not part of the protocol); its TypeScript and Python implementations read this key.
 """
+
+
+_Page = list[tuple[Any, Fit]]
+"""Definitions, each with what clients are given of it."""
 
 
 class Lists:
@@ -50,6 +58,7 @@ class Lists:
     def __init__(self, server: AgentServer) -> None:
         self._server = server
         self._kept: LRUCache[tuple[str, str, bool], tuple[Any, Fit]] = LRUCache(_N_KEPT)
+        self._pages: LRUCache[tuple[Any, ...], tuple[list[object | None], Sequence[Any], _Page]] = LRUCache(_N_PAGES)
         self._told: LRUCache[tuple[str, str], str] = LRUCache(_N_KEPT)
         sdk = low_level_server(server)
         for kind in KINDS.values():
@@ -66,38 +75,75 @@ class Lists:
         params: mcp_types.PaginatedRequestParams | None,
     ) -> Any:
         """Return a page without its components, which the request has by then: the SDK's handler, around FastMCP's."""
-        result = await list_them(ctx, params)
         request = request_in_force()
         if request is None:
-            return result
-        name = kind.model_field
-        definitions, is_modern = getattr(result, name), ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+            return await list_them(ctx, params)
+        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         # Where a client in this process is handed the result itself, what is in it can't be shared.
         is_shared = ctx.request is not None or self._server.transport == "stdio"
+        if kind is TOOL and is_shared and not self._server.pages_lists and (params is None or params.cursor is None):
+            with bind_request_context(ctx):
+                tools = await self._server.list_tools()
+            if (page := await self._page(tools, is_modern=is_modern)) is not None:
+                self._put(kind, page, request)
+                return mcp_types.ListToolsResult(tools=[])
+            request.values[LISTED] = tools
+        result = await list_them(ctx, params)
+        name = kind.model_field
+        definitions = getattr(result, name)
         keeps = is_shared and len(definitions) <= _N_KEPT
-        for n, definition in enumerate(definitions, 1):
-            fit = self._fit(kind, definition, is_modern=is_modern, keeps=keeps)
+        page = [
+            (definition, self._fit(kind, definition, is_modern=is_modern, keeps=keeps))
+            async for definition in in_turns(definitions)
+        ]
+        if not is_shared:
+            page = [(definition, replace(fit, item=deepcopy(fit.item))) for definition, fit in page]
+        self._put(kind, page, request)
+        return result.model_copy(update={name: []})
+
+    async def _page(self, tools: Sequence[Any], *, is_modern: bool) -> _Page | None:
+        """Return a list of tools that are all of servers behind, ready to go out; None where any is not.
+
+        It is made ready once for each era, for as long as the tools and what they are made of are the same.
+        """
+        stamps = [tool.stamp if isinstance(tool, ForeignTool) and tool.version is None else None for tool in tools]
+        if None in stamps:
+            return None
+        key = is_modern, *map(id, tools)
+        before = self._pages.get(key)
+        if before is None or before[0] != stamps:
+            made = [tool.to_mcp_tool(name=tool.name) async for tool in in_turns(tools)]
+            page = [(each, self._fit(TOOL, each, is_modern=is_modern, keeps=False)) for each in made]
+            before = stamps, tools, page
+            if len(tools) <= _N_KEPT:
+                self._pages[key] = before
+        return before[2]
+
+    def _put(self, kind: Kind, page: _Page, request: Request) -> None:
+        """Put a page's components in the request, and say which of them its client is not given as they are."""
+        for definition, fit in page:
             if fit.item is not None:
-                request.page.append(fit.item if is_shared else deepcopy(fit.item))
+                request.page.append(fit.item)
             if fit.problem:
                 self._tell(kind, definition, fit, request)
-            if n % _A_TURN == 0:
-                await asyncio.sleep(0)
-        return result.model_copy(update={name: []})
 
     def _fit(self, kind: Kind, definition: Any, *, is_modern: bool, keeps: bool) -> Fit:
         if (fit := getattr(definition, "fit", None)) is not None:  # of a server behind: as it came
-            made: Fit = fit(kind, is_modern=is_modern)
-            return made
+            return self._grouped(kind, fit(kind, is_modern=is_modern))
         key = kind.method, str(getattr(definition, kind.model_key)), is_modern
         before, made = self._kept.get(key, (None, Fit(None)))
         if not keeps or before != definition:
             item = definition.model_dump(by_alias=True, mode="json", exclude_none=True)
-            made = fitted(kind, item, is_modern=is_modern, as_sieved=True)
+            made = self._grouped(kind, fitted(kind, item, is_modern=is_modern, as_sieved=True))
             if keeps and len(json.dumps(made.item)) <= _LONGEST_KEPT:
                 # A copy, since what a definition is made of may be changed in place.
                 self._kept[key] = definition.model_copy(deep=True), made
         return made
+
+    def _grouped(self, kind: Kind, fit: Fit) -> Fit:
+        if kind is not TOOL or fit.item is None or not self._server.surface.operator.settings.groups:
+            return fit
+        return replace(fit, item=with_groups(fit.item))
 
     def _tell(self, kind: Kind, definition: Any, fit: Fit, request: Request) -> None:
         """Say which component its client is not given as it is: to the client, and once in the log."""
@@ -107,13 +153,6 @@ class Lists:
             self._told[kind.method, name] = fit.problem
             what = "is listed without what clients can't read" if fit.item is not None else "is left out of lists"
             logger.warning("%s %r %s: %s", kind.name, name, what, fit.problem)
-
-    def complete(self, kind: Kind, result: dict[str, Any], request: Request) -> None:
-        """Put the components in the page that the SDK made ready."""
-        items = [*result[kind.field], *request.page]
-        if kind is TOOL and self._server.surface.operator.settings.groups:
-            items = [with_groups(item) for item in items]
-        result[kind.field] = items
 
 
 def with_groups(tool: dict[str, Any]) -> dict[str, Any]:

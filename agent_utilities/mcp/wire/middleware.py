@@ -70,7 +70,7 @@ class WireMiddleware:
 
     def __init__(self, host: AgentServer) -> None:
         self._host, self._features = host, host.features
-        self._lists = Lists(host)
+        Lists(host)
 
     async def __call__(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         if ctx.request_id is None:
@@ -189,7 +189,8 @@ class WireMiddleware:
         decision = request.verdict.decisions.get((self._host.surface, kind))
         summary = await summarise(self._host, request, kind, decision)
         result["_meta"] = {**(result.get("_meta") or {}), META_KEY: summary}
-        self._lists.complete(fit.KINDS[ctx.method], result, request)
+        field = fit.KINDS[ctx.method].field
+        result[field] = [*result[field], *request.page]
         if unfit := request.values.get(UNFIT):
             summary["unfit"] = unfit
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
