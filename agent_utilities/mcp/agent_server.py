@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import mcp_types
 from fastmcp import FastMCP
@@ -30,7 +30,6 @@ from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.compat import fastmcp_server, left_out, sdk_server, unsupported
 from agent_utilities.compat.fastmcp_server import low_level_server, whole_lifespan
 from agent_utilities.mcp import answers
-from agent_utilities.mcp.answers import is_response_cache
 from agent_utilities.mcp.changes.changes import Changes
 from agent_utilities.mcp.command_line import NO_VERSION
 from agent_utilities.mcp.events import CatalogListed, Event
@@ -90,8 +89,6 @@ class AgentServer(FastMCP[Any]):
     """What its replicas share, where the operator names a Redis for it."""
     record: Record | None = None
     """Where calls are recorded, if they are."""
-    pages_lists = False
-    """Whether its lists are given in pages."""
 
     def __init__(
         self,
@@ -264,7 +261,7 @@ class AgentServer(FastMCP[Any]):
         verdict = verdict_in_force()
         if verdict is None or not (verdict.by_caller or verdict.preferences.deferral.over is not None):
             return self._author_middleware
-        return [middleware for middleware in self._author_middleware if not is_response_cache(middleware)]
+        return [middleware for middleware in self._author_middleware if not answers.is_response_cache(middleware)]
 
     @middleware.setter
     def middleware(self, value: list[Middleware]) -> None:
@@ -279,8 +276,7 @@ class AgentServer(FastMCP[Any]):
         """Return the visible tools, before them features' own; see `FastMCP.list_tools`."""
         request = request_in_force()
         if run_middleware and request is not None and LISTED in request.values:
-            made: Sequence[Tool] = request.values.pop(LISTED)
-            return made
+            return cast(Sequence[Tool], request.values.pop(LISTED))
         through_middleware = run_middleware and answers.may_be_answered(self, "tool")
         listed = await answers.listing(self, "tool", super().list_tools, run_middleware)
         if request is not None and request.lists_tools and verdict_in_force() is request.verdict:

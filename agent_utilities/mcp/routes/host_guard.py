@@ -4,6 +4,8 @@ A page of a stranger reaches a server on this machine by its own name, which it 
 rebinding): the Host header still bears that name. Where it calls the server by the right name, the Origin header bears
 the stranger's. FastMCP's own guard is not used: it is off unless asked for, its answers say neither what came nor what
 to set, and on every address it takes loopback names, the address itself and an origin that a wildcard host vouches for.
+
+HTTP is read by httptools, in less processor time than h11 takes, within the bounds that h11 has.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from agent_utilities.errors import InputError
 from agent_utilities.runtime.hosts import Host, bound_host, is_loopback, read_host, read_origin, read_patterns
@@ -177,3 +180,47 @@ def _hint(kind: str, value: object) -> str:
         f"if it is one of yours, start the server with --allowed-{kind}s{named} (MCP_ALLOWED_{kind.upper()}S), "
         f"or give http_app(allowed_{kind}s=[...])"
     )
+
+
+# -- what of a request is read before anything is asked -----------------------------------------------------------
+
+LONGEST_HEAD = 64 << 10
+"""Bytes of the longest head of a request that is read on for: names and values of its headers."""
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """uvicorn's protocol on httptools, which by itself takes heads without an end, and two hosts in one."""
+
+    _n_bytes = _n_hosts = 0
+    _is_in_head = False
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came; a head that goes on for too long is answered with 400, and ends the connection."""
+        went_on = self._is_in_head
+        super().data_received(data)
+        if went_on and self._is_in_head:
+            self._n_bytes += len(data)
+            if self._n_bytes > LONGEST_HEAD and not self.transport.is_closing():
+                self.send_400_response("The head of the request is too long.")
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self._n_bytes, self._n_hosts, self._is_in_head = 0, 0, True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header."""
+        self._n_bytes += len(name) + len(value)
+        self._n_hosts += name.lower() == b"host"
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """End a request's head.
+
+        Raises:
+            ValueError: it is too long, or names two hosts; it is answered with 400.
+        """
+        self._is_in_head = False
+        if self._n_bytes > LONGEST_HEAD or self._n_hosts > 1:
+            raise ValueError("the head is too long, or names two hosts")
+        super().on_headers_complete()

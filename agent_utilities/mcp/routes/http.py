@@ -29,7 +29,7 @@ from agent_utilities.compat.fastmcp_server import whole_lifespan
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.access_log import hide_secrets
 from agent_utilities.mcp.events import Event, RequestRefused
-from agent_utilities.mcp.routes.host_guard import HostGuard, OpenToPages, accepted_on, is_guarded
+from agent_utilities.mcp.routes.host_guard import BoundedHttp, HostGuard, OpenToPages, accepted_on, is_guarded
 from agent_utilities.mcp.wire.request import SelectionMiddleware
 from agent_utilities.runtime.hosts import is_loopback
 
@@ -159,8 +159,10 @@ def at_an_address(server: AgentServer, given: dict[str, Any]) -> Iterator[dict[s
             )
         server.address, server.port = host, port
         protection, hosts = is_guarded(given.get("host_origin_protection")), given.get("allowed_hosts") or []
+        guard = {"host_origin_protection": protection, "allowed_hosts": hosts}
+        web = {"http": BoundedHttp, **(given.get("uvicorn_config") or {})}
         try:
-            yield {**given, "host": host, "port": port, "host_origin_protection": protection, "allowed_hosts": hosts}
+            yield {**given, "host": host, "port": port, **guard, "uvicorn_config": web}
         finally:
             server.address = None
 
