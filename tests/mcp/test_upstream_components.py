@@ -14,6 +14,7 @@ from fastmcp.server.transforms import Namespace
 
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.features.upstreams.provider import UpstreamProvider
+from agent_utilities.selection.parse import read_cli
 from agent_utilities.upstream.config import ToolOverride, UpstreamConfig
 from agent_utilities.upstream.names import original_uri
 from agent_utilities.upstream.snapshot import Item, Snapshot
@@ -283,3 +284,34 @@ async def test_a_uri_that_only_looks_like_one_that_was_given_a_prefix_is_left_ou
     two = upstream("two", resources=(resource("note://two/a"), resource("note://a")))
     provider = UpstreamProvider([upstream("one", resources=(resource("note://a"),)), two])
     assert [str(each.uri) for each in await provider.list_resources()] == ["note://a", "note://two/a"]
+
+
+class TestAListThatIsKept:
+    """What is served over a wire is kept as it goes out; in this process each client has one of its own."""
+
+    @pytest.fixture
+    def mcp(self) -> AgentServer:
+        mcp = server(upstream("git", "log", tool("push", title="Push", output_schema={"type": "object"})))
+        mcp.transport = "stdio"
+        return mcp
+
+    @pytest.mark.parametrize("groups", ["on", "off"])
+    async def test_is_as_one_that_is_made_anew(self, groups: str) -> None:
+        mcp = server(upstream("git", "log", tool("push", title="Push")), MCP_GROUPS=groups)
+        anew = await tools_of(mcp)
+        mcp.transport = "stdio"
+        assert [await tools_of(mcp) for _ in range(2)] == [anew, anew]
+
+    async def test_has_what_is_set_of_a_tool(self, mcp: AgentServer) -> None:
+        before = await tools_of(mcp)
+        push = await mcp.get_tool("git_push")
+        assert push is not None
+        push.description = "pushes"
+        after = await tools_of(mcp)
+        assert (before["git_push"].description, after["git_push"].description) == (None, "pushes")
+        assert after["git_log"] == before["git_log"]
+
+    async def test_is_not_one_of_other_bounds(self, mcp: AgentServer) -> None:
+        assert set(await tools_of(mcp)) == {"git_log", "git_push"}
+        mcp.surface.launch(read_cli([("--disabled-tools", "git_push")]))
+        assert set(await tools_of(mcp)) == {"git_log"}
