@@ -5,6 +5,8 @@ makers, so whatever one passes and the other doesn't is the maker's doing.
 
     python fixture_server.py bare|factory PORT
     python fixture_server.py gateway PORT URL       a gateway in front of one that is served at a URL
+    python fixture_server.py gateway-stdio PORT URL one in front of one that it runs itself, whatever the URL
+    python fixture_server.py proxy PORT URL         FastMCP's proxy of one that is served at a URL
 
 It serves streamable HTTP at `/mcp`; port 0 takes a free one, which uvicorn's line on stderr names.
 """
@@ -15,6 +17,7 @@ import base64
 import io
 import itertools
 import json
+import os
 import struct
 import sys
 import wave
@@ -31,6 +34,7 @@ import uvicorn
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.prompts.base import Message, Prompt, PromptResult
+from fastmcp.server import create_proxy
 from fastmcp.server.event_store import EventStore
 from fastmcp.tools.base import Tool, ToolResult
 from fastmcp.utilities.tasks import TaskConfig
@@ -39,7 +43,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, Field
 
-from agent_utilities import create_mcp_server
+from agent_utilities import AgentServer, create_mcp_server
 
 Factory = Callable[..., FastMCP[Any]]
 Content = mcp_types.TextContent | mcp_types.ImageContent | mcp_types.EmbeddedResource
@@ -81,7 +85,9 @@ def serve(mcp: FastMCP[Any], port: int) -> None:
         host_origin_protection="auto",
         allowed_hosts=["127.0.0.1"],
     )
-    uvicorn.run(app, host="127.0.0.1", port=port, log_level="info", access_log=False, timeout_graceful_shutdown=1)
+    http = "auto" if isinstance(mcp, AgentServer) else "h11"  # which FastMCP comes with
+    options: dict[str, Any] = {"http": http, "log_level": "info", "access_log": False, "timeout_graceful_shutdown": 1}
+    uvicorn.run(app, host="127.0.0.1", port=port, **options)
 
 
 # -- content -------------------------------------------------------------------------------------------------
@@ -601,14 +607,24 @@ def _add_prompts(mcp: FastMCP[Any]) -> None:
         return [word for word in words if word.startswith(argument.value)]
 
 
-def _gateway(url: str) -> FastMCP[Any]:
+def _before(maker: str, url: str) -> FastMCP[Any]:
+    """Return what stands before the fixture: a gateway, over HTTP or stdio, or a proxy of FastMCP's."""
     from tests.upstream.behind import gateway_before
 
-    return gateway_before({"url": url}, "conformance-fixture", version="1.0")
+    if maker == "proxy":
+        return create_proxy(url, name="conformance-fixture", version="1.0")
+    over_stdio = {"command": sys.executable, "args": [__file__, "factory", "stdio"], "env": dict(os.environ)}
+    return gateway_before(
+        over_stdio if maker == "gateway-stdio" else {"url": url}, "conformance-fixture", version="1.0"
+    )
 
 
 if __name__ == "__main__":
     maker, port, *served_at = sys.argv[1:]
     if maker not in FACTORIES and not served_at:
         sys.exit(f"unknown maker {maker!r}: one of {', '.join(FACTORIES)}")
-    serve(_gateway(served_at[0]) if served_at else build(FACTORIES[maker]), int(port))
+    made = _before(maker, served_at[0]) if served_at else build(FACTORIES[maker])
+    if port == "stdio":
+        made.run(show_banner=False)
+    else:
+        serve(made, int(port))

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,8 @@ NOT_CARRIED: dict[str, dict[str, tuple[str, ...]]] = {
 PASSED_BEHIND = {"2026-07-28": 169, "2025-11-25": 81}
 """How many checks pass behind a gateway at least; of bare FastMCP's 190 and 84."""
 
+AT_NIGHT = ("gateway-stdio", "proxy")
+
 PINNED = {
     "json_schema_2020_12_tool": "json-schema-2020-12 looks at the schema in the list",
     "test_custom_headers": "http-custom-header-server-validation looks there for a tool that asks for headers",
@@ -143,11 +145,11 @@ class Run:
 
 Runs = Mapping[tuple[str, str], Run]
 """Runs by maker and revision: `bare`, `factory`, `gateway`, which stands before `factory`, and `searched`, which is
-`factory` where tools are deferred."""
+`factory` where tools are deferred; at night `gateway-stdio`, before `factory` over stdio, and `proxy`, FastMCP's."""
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     suite, folder = node.conformance(), tmp_path_factory.mktemp("conformance")
 
     def run_all(maker: str, url: str) -> dict[tuple[str, str], Run]:
@@ -156,15 +158,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
             for revision, flags in REVISIONS.items()
         }
 
-    with (
-        _served("bare") as bare,
-        _served("factory") as factory,
-        # One of its own: a server tells all its clients of changes that any of them brings about.
-        _served("factory") as behind,
-        _served("gateway", behind) as gateway,
-        _served("factory", MCP_TOOL_SEARCH="on", MCP_PINNED_TOOLS=",".join(PINNED)) as searched,
-    ):
-        urls = {"bare": bare, "factory": factory, "gateway": gateway, "searched": searched}
+    before = ("gateway", *AT_NIGHT) if request.config.getoption("--nightly") else ("gateway",)
+    with ExitStack() as stack:
+        urls = {maker: stack.enter_context(_served(maker)) for maker in ("bare", "factory")}
+        for maker in before:
+            # One of its own: a server tells all its clients of changes that any of them brings about.
+            urls[maker] = stack.enter_context(_served(maker, stack.enter_context(_served("factory"))))
+        deferring = {"MCP_TOOL_SEARCH": "on", "MCP_PINNED_TOOLS": ",".join(PINNED)}
+        urls["searched"] = stack.enter_context(_served("factory", **deferring))
         with ThreadPoolExecutor(max_workers=2) as pool:
             return {key: run for made in pool.map(run_all, urls, urls.values()) for key, run in made.items()}
 
@@ -221,18 +222,21 @@ class TestAgainstBareFastMCP:
         assert runs["bare", revision].scenarios.keys() == runs["factory", revision].scenarios.keys()
 
 
+@pytest.mark.parametrize("maker", ["gateway", pytest.param("gateway-stdio", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("revision", REVISIONS)
 class TestBehindAGateway:
-    def test_what_the_server_passes_it_passes_behind_one_but_for_what_is_named(self, runs: Runs, revision: str) -> None:
-        lost = runs["factory", revision].succeeded - runs["gateway", revision].succeeded
+    def test_what_the_server_passes_it_passes_behind_one_but_for_what_is_named(
+        self, runs: Runs, revision: str, maker: str
+    ) -> None:
+        lost = runs["factory", revision].succeeded - runs[maker, revision].succeeded
         named = {(scenario, check) for scenario, checks in NOT_CARRIED[revision].items() for check in checks}
         assert lost - named == set()
 
-    def test_as_many_checks_pass_as_are_stated(self, runs: Runs, revision: str) -> None:
-        assert runs["gateway", revision].n_passed >= PASSED_BEHIND[revision]
+    def test_as_many_checks_pass_as_are_stated(self, runs: Runs, revision: str, maker: str) -> None:
+        assert runs[maker, revision].n_passed >= PASSED_BEHIND[revision]
 
-    def test_the_same_scenarios_are_run(self, runs: Runs, revision: str) -> None:
-        assert runs["gateway", revision].scenarios.keys() == runs["factory", revision].scenarios.keys()
+    def test_the_same_scenarios_are_run(self, runs: Runs, revision: str, maker: str) -> None:
+        assert runs[maker, revision].scenarios.keys() == runs["factory", revision].scenarios.keys()
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -270,4 +274,4 @@ def test_the_table(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
         print()
         for row in rows:
             print("  ".join(cell.ljust(16) for cell in row).rstrip())
-    assert len(rows) == 1 + 4 * len(REVISIONS)
+    assert len(rows) == 1 + len(runs)
