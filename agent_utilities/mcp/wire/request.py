@@ -183,7 +183,8 @@ class SelectionMiddleware:
             status = 404 if isinstance(error, PathError) else 400
             return await JSONResponse({"error": error.as_dict()}, status_code=status)(scope, receive, send)
         scope.setdefault("state", {})[STATE] = selection
-        scope["headers"] = [(key, value) for key, value in scope["headers"] if not _header(key[:_CUT])[1]]
+        # Without the space around them that is none of a value's (RFC 9110): httptools leaves what follows one.
+        scope["headers"] = [(key, value.strip(b" \t")) for key, value in scope["headers"] if not _header(key[:_CUT])[1]]
         is_sse = endpoint == self._sse_path and scope["method"] == "GET"
         if is_sse and selection:
             send = _carrying(scope["query_string"], path, send)
