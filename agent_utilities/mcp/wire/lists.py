@@ -106,9 +106,9 @@ class Lists:
 
         It is made ready once for each era, for as long as the tools and what they are made of are the same.
         """
-        stamps = [tool.stamp if isinstance(tool, ForeignTool) and tool.version is None else None for tool in tools]
-        if None in stamps:
+        if not all(isinstance(tool, ForeignTool) and tool.stamp and tool.version is None for tool in tools):
             return None
+        stamps = [tool.stamp for tool in tools]
         key = is_modern, *map(id, tools)
         before = self._pages.get(key)
         if before is None or before[0] != stamps:
