@@ -41,6 +41,8 @@ RELAYED = "relayed"
 """The key of a request's values that has the result of a server behind, to be handed on as it came."""
 LISTED = "listed"
 """The key of a request's values that has its list of tools where that is made already: FastMCP's handler takes it."""
+TOOL_OF_TASK = "tool of task"
+"""The key of a request's values that has the name of the tool of whose background task, at a server behind, it is."""
 HANDED_ON: Mapping[str, Any] = {"agent-utilities/handed-on": True}
 """The `_meta` of what stands for that result, while FastMCP and the SDK have it."""
 _ABOUT_TOOLS = frozenset(("", "tools/list", "tools/call", "initialize", "server/discover"))
@@ -344,6 +346,8 @@ def _task_key(docket: Any, task_id: str) -> str:
 
 async def keep_for_task(host: AgentServer, request: Request, result: Mapping[str, Any]) -> None:
     """Keep what bounds a request with the background task that it has started, if any, where the task looks."""
+    if TOOL_OF_TASK in request.values or result.get("resultType") != "task":
+        return  # it is a server's behind
     if (docket := host.docket) is not None and isinstance(task_id := result.get("taskId"), str):
         bounds = TypeAdapter(Effective).dump_json(request.verdict.effective.bounds_only)
         async with docket.redis() as redis:

@@ -22,7 +22,7 @@ from agent_utilities.compat.tasks import tool_of_task
 from agent_utilities.errors import AgentUtilitiesError, SettingsError
 from agent_utilities.mcp.events import Event, PolicyChanged
 from agent_utilities.mcp.feature import Feature, Refusal
-from agent_utilities.mcp.request import Call, Request, ToolCalled
+from agent_utilities.mcp.request import TOOL_OF_TASK, Call, Request, ToolCalled
 from agent_utilities.mcp.sessions import NOBODY
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import fold, nearest
@@ -200,9 +200,11 @@ class Quotas(Feature):
 
     async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
         """Count the bytes of the result of a call that was made as a task, which is asked for afterwards."""
-        task = request.params.get("taskId")
-        if task is not None and (tool := await tool_of_task(self.host, str(task))) is not None:
-            await self._count_bytes(await self._bounded(request, tool[0]), result)
+        tool, task = request.values.get(TOOL_OF_TASK), request.params.get("taskId")
+        if tool is None and task is not None and (own := await tool_of_task(self.host, str(task))) is not None:
+            tool = own[0]
+        if tool is not None:
+            await self._count_bytes(await self._bounded(request, tool), result)
         return result
 
     async def _count_bytes(self, bounded: Sequence[Bounded], result: Mapping[str, Any]) -> None:

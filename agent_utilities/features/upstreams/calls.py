@@ -24,10 +24,12 @@ from agent_utilities.catalog.document import ToolServer
 from agent_utilities.features.upstreams.relay import (
     ServerRelay,
     answer_in_rounds,
+    as_error_data,
     can_be_asked,
     check_offered,
     told_of_tasks,
 )
+from agent_utilities.features.upstreams.tasks import TaskIds, declared
 from agent_utilities.features.upstreams.uris import with_uris
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.answers import RelayedError
@@ -231,6 +233,7 @@ class Caller:
     waiting: WaitingCalls
     given: Callable[[str, str], str]
     """Returns the URI by which the present caller reads what an upstream calls by another."""
+    task_ids: TaskIds
 
     @property
     def described(self) -> ToolServer:
@@ -270,10 +273,7 @@ class Caller:
         try:
             return await self._request(kind, **params)
         except UpstreamError as error:
-            data = {"upstream": error.upstream, "cause": error.cause, "retryInS": error.retry_in_s}
-            told = {key: value for key, value in data.items() if value is not None}
-            failed = mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=str(error), data=told)
-            raise RelayedError(failed) from None
+            raise RelayedError(as_error_data(error)) from None
 
     async def complete(
         self,
@@ -318,12 +318,20 @@ class Caller:
             raise UpstreamError(self.config.name, "not MCP", told) from None
         if isinstance(result, mcp_types.InputRequiredResult):
             return kind.asked(result)
+        return kind.relayed(self.as_here(result, (params["uri"], here) if here else None))
+
+    def as_here(self, result: dict[str, Any], known: tuple[str, str] | None = None) -> dict[str, Any]:
+        """Return a result as the present caller is given it: with URIs as they are here, and nothing of a connection.
+
+        Args:
+            known: a URI, and what it is here.
+        """
         meta = result.get("_meta")
         if isinstance(meta, dict) and not _OF_CONNECTION.isdisjoint(meta):
             kept = {key: value for key, value in meta.items() if key not in _OF_CONNECTION}
             result = {**result, "_meta": kept} if kept else {key: result[key] for key in result if key != "_meta"}
         given = partial(self.given, self.config.name)
-        return kind.relayed(with_uris(result, lambda uri: here if here and uri == params["uri"] else given(uri)))
+        return with_uris(result, lambda uri: known[1] if known is not None and uri == known[0] else given(uri))
 
     async def _for_modern_caller(
         self, context: Context, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]
@@ -360,13 +368,16 @@ class Caller:
         """Return what sends a request on a connection; a caller who isn't asked in results is asked meanwhile."""
         meta = relay.request_meta(self.config.forward_meta)
         request, made_s = request_in_force(), time.perf_counter()
+        takes = declared(self, relay, kind.method, params.get("name"))
 
         async def send(live: UpstreamSession) -> Any:
             async def again(responses: mcp_types.InputResponses | None, state: str | None) -> Any:
                 answers = {key: plain(answer) for key, answer in responses.items()} if responses else None
                 more = {"inputResponses": answers, "requestState": state, "_meta": meta}
                 given = {**params, **{key: value for key, value in more.items() if value is not None}}
-                result = await live.ask(kind.method, given)
+                result = await live.ask(kind.method, given, takes)
+                if result.get("resultType") == "task":
+                    return self.task_ids.taken(self, params.get("name"), result, live if takes else None)
                 if result.get("resultType") != "input_required":
                     return result
                 return mcp_types.InputRequiredResult.model_validate(result)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mcp.server.context import ServerRequestContext
+
 from agent_utilities.activation.deferral import AUTO
 from agent_utilities.catalog.model import KINDS, ComponentKind, entry
 from agent_utilities.compat import left_out, sdk_client
@@ -20,6 +22,7 @@ from agent_utilities.compat.fastmcp_server import import_state
 from agent_utilities.features.upstreams.components import OfUpstream
 from agent_utilities.features.upstreams.provider import UpstreamProvider, operators_tags
 from agent_utilities.features.upstreams.subscriptions import Subscriptions, tells_updates
+from agent_utilities.features.upstreams.tasks import TASKS, Tasks, key_of_tasks
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import has
 from agent_utilities.mcp.events import Event, PolicyChanged, ToolsChanged
@@ -33,6 +36,7 @@ from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.operator.lock import Change, accept, changes, read_lock, write_lock
 from agent_utilities.upstream.operator.operator_rules import ConfigFiles, OperatorRules
 from agent_utilities.upstream.processes.process import watch_parent
+from agent_utilities.upstream.sealed_store import read_key
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.upstream import Upstream
 from agent_utilities.upstream.supervision.upstreams import Upstreams as Supervised
@@ -94,7 +98,11 @@ class Upstreams(Feature):
             on_change=lambda _: self.provider.renew(),
             before_import=import_state,
         )
-        self.provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
+        settings, key = operator.settings, None
+        if (text := settings.secret_key.get_secret_value()) or settings.secret_key_file:
+            key = key_of_tasks(host.name, read_key(text, settings.secret_key_file))
+        self.provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of), key)
+        self.tasks = Tasks(host, self.provider)
         self.subscriptions = Subscriptions(host)
         self.provider.on_taken = partial(host.notify, UpstreamsRenewed())
         host.add_provider(self.provider)
@@ -310,7 +318,10 @@ class Upstreams(Feature):
         return [*lines, *left_out(sdk_client.PARTS), *self.provider.notices]
 
     async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
-        """Return a greeting that says whether updates can be asked for: where an upstream of the caller's has them."""
+        """Return a greeting that says whether upstreams of the caller's have updates to be asked for, and tasks."""
+        if request.method == "server/discover" and self.tasks.are_told(request):
+            has = result["capabilities"]
+            has["extensions"] = {**(has.get("extensions") or {}), **TASKS}
         resources = (result.get("capabilities") or {}).get("resources")
         if request.method not in ("initialize", "server/discover") or not isinstance(resources, dict):
             return result
@@ -323,6 +334,9 @@ class Upstreams(Feature):
             is_told = is_told or bool(own)
         resources["subscribe"] = is_told
         return result
+
+    async def task(self, ctx: ServerRequestContext[Any, Any], request: Request) -> dict[str, Any] | None:
+        return await self.tasks.answer(ctx, request)
 
     def session_ended(self, session_id: str) -> None:
         self.provider.links.forget(session_id)

@@ -23,6 +23,7 @@ from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.features.upstreams import components
 from agent_utilities.features.upstreams.calls import Caller
 from agent_utilities.features.upstreams.relay import present_caller
+from agent_utilities.features.upstreams.tasks import TaskIds
 from agent_utilities.features.upstreams.uris import Links, Uris, with_pages
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.kept_provider import KeptProvider
@@ -85,15 +86,13 @@ class Union:
     uris: Uris = field(default_factory=Uris)
 
 
-def union_of(
-    upstreams: Sequence[Upstream], before: Union, denials: Denials, waiting: WaitingCalls, given: _Renames, own: Own
-) -> Steps[Union]:
+def union_of(upstreams: Sequence[Upstream], before: Union, denials: Denials, own: Own, *of_all: Any) -> Steps[Union]:
     """Return what upstreams list now, in their order; those that are disabled count only for the others' names.
 
     What is listed as before is the component of before. So a list of a thousand tools of which one has changed is read
     in a moment, and one that is listed anew without any change is told to nobody.
 
-    Each of `own` is in the place of the one of its name.
+    Each of `own` is in the place of the one of its name; what calls any is made with `of_all` besides.
     """
     upstreams = [own[each.config.name][0] if each.config.name in own else each for each in upstreams]
     prefixes = {upstream.config.name: upstream.config.prefix for upstream in upstreams}
@@ -104,7 +103,7 @@ def union_of(
     for upstream, config, snapshot in seen:
         if snapshot is not None:
             make = own[config.name][1] if config.name in own else Caller
-            caller = make(upstream, config, namespace, tags, waiting, given)
+            caller = make(upstream, config, namespace, tags, *of_all)
             reached[config.name] = caller, snapshot, (yield from denials(config, snapshot))
     made: dict[Key, tuple[_Given, Any]] = {}
     union, notices = Union(), list(namespace.notices())
@@ -151,14 +150,15 @@ _AT_ONCE = 1_000
 class UpstreamProvider(KeptProvider):
     """Lists what the snapshots of enabled upstreams have, and calls it where they are.
 
-    What the operator denies is what `denials` tells, or by default their configurations.
+    What the operator denies is what `denials` tells, or by default their configurations. A `key` seals ids of tasks.
     """
 
-    def __init__(self, upstreams: Iterable[Upstream], denials: Denials | None = None) -> None:
+    def __init__(self, upstreams: Iterable[Upstream], denials: Denials | None = None, key: bytes | None = None) -> None:
         super().__init__()
         self._upstreams, self._denials = upstreams, denials or OperatorRules().denials
         self.waiting = WaitingCalls()
         """Calls whose callers are asked in results."""
+        self.task_ids = TaskIds(key)
         self.links = Links()
         """What callers were given that no list has."""
         self._union = Union()
@@ -171,12 +171,13 @@ class UpstreamProvider(KeptProvider):
         self._take(finish(self._now()))
 
     def _now(self) -> Steps[Union]:
-        return union_of(list(self._upstreams), self._union, self._denials, self.waiting, self._given, {})
+        return self.with_own({}, self._union)
 
     def with_own(self, own: Own, before: Union) -> Steps[Union]:
         """Return what somebody is listed who was listed something before, and has upstreams of their own."""
         known = Union(made={**before.made, **self._union.made})
-        return union_of(list(self._upstreams), known, self._denials, self.waiting, self._given, own)
+        of_all = self.waiting, self._given, self.task_ids
+        return union_of(list(self._upstreams), known, self._denials, own, *of_all)
 
     def _given(self, upstream: str, uri: str) -> str:
         """Return the URI by which the present caller may read here what they are given by an upstream."""
@@ -258,6 +259,11 @@ class UpstreamProvider(KeptProvider):
     def tools(self) -> Sequence[components.UpstreamTool]:
         """Return every tool, whoever may use it."""
         return self._listed("tools")
+
+    def tool_of(self, upstream: str, tool: str) -> components.UpstreamTool | None:
+        """Return what an upstream of the present caller's lists by that name; None where it is not listed here."""
+        _, found = self._present.made.get(Key(upstream, "tools", tool), (None, None))
+        return found
 
     @property
     def notices(self) -> tuple[str, ...]:

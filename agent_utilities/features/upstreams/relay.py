@@ -20,6 +20,7 @@ from agent_utilities.compat.sdk_server import connection_of, least_log_level, ta
 from agent_utilities.mcp.request import request_in_force
 from agent_utilities.mcp.surface.catalogs import NOBODY, caller_key
 from agent_utilities.upstream.connections.calls import present_call
+from agent_utilities.upstream.errors import UpstreamError
 
 Question = mcp_types.InputRequest
 """What an upstream may ask in the middle of a call."""
@@ -63,21 +64,26 @@ def can_be_asked(capabilities: mcp_types.ClientCapabilities | None) -> bool:
 
 
 def told_of_tasks(error: mcp_types.ErrorData, tool: Mapping[str, Any]) -> mcp_types.ErrorData:
-    """Return an upstream's error, with a word on why where it is that its tool must run as a background task.
-
-    Upstreams tell that the client asks for none, and mean the gateway, which carries none, whatever its caller can do.
-    """
+    """Return an upstream's error, with a word on what would do where its tool must run as a background task."""
     match error.code, error.data:
         case mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, {"requiredCapabilities": {"extensions": {**extensions}}}:
-            is_of_tasks = TASKS_EXTENSION_ID in extensions
+            told = f"that takes a client of 2026-07-28 that declares {TASKS_EXTENSION_ID}"
+            told = told if TASKS_EXTENSION_ID in extensions else ""
         case mcp_types.METHOD_NOT_FOUND, _:  # so 2025-11-25 has it
-            is_of_tasks = "required" in str(tool.get("execution"))
+            told = "a gateway carries none of its protocol version: call it at its own server"
+            told = told if "required" in str(tool.get("execution")) else ""
         case _:
-            is_of_tasks = False
-    if not is_of_tasks:
+            told = ""
+    if not told:
         return error
-    told = "this tool runs as a background task alone, and a gateway carries none: call it at its own server"
-    return error.model_copy(update={"message": f"{error.message}; {told}"})
+    return error.model_copy(update={"message": f"{error.message}; this tool runs as a background task alone, {told}"})
+
+
+def as_error_data(error: UpstreamError) -> mcp_types.ErrorData:
+    """Return an upstream's failure as a caller is told it where no result can tell it."""
+    data = {"upstream": error.upstream, "cause": error.cause, "retryInS": error.retry_in_s}
+    told = {key: value for key, value in data.items() if value is not None}
+    return mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=str(error), data=told)
 
 
 def refusal(question: Question, why: str = "does not offer it") -> mcp_types.ErrorData:
@@ -164,6 +170,12 @@ class ServerRelay:
             return None
         roots = mcp_types.RootsCapability() if offered.roots is not None else None
         return mcp_types.ClientCapabilities(sampling=offered.sampling, elicitation=offered.elicitation, roots=roots)
+
+    @property
+    def takes_tasks(self) -> bool:
+        """Whether the caller can be given a background task in place of a result: they declare it with the request."""
+        offered = self._session.client_capabilities if self.is_modern else None
+        return offered is not None and TASKS_EXTENSION_ID in (offered.extensions or {})
 
     @property
     def asked_at_once(self) -> mcp_types.ClientCapabilities | None:

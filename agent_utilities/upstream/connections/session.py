@@ -17,6 +17,7 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import ObjectSendStream, TaskStatus
 from mcp import ClientSession, MCPError
 from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
+from mcp.shared.inbound import MCP_NAME_HEADER, encode_header_value
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
@@ -58,6 +59,8 @@ class UpstreamSession(ClientSession):
         self._told_level: str | None = None  # of log messages, the least that it was asked for
         self.changed = asyncio.Event()
         """Set where the upstream has told that what it lists has changed."""
+        self.works_until_s = 0.0
+        """The event loop's time until which it may work on background tasks, and is not unused."""
         self.told_of: dict[str, Callable[[], None]] = {}
         """What is called at updates of resources that it tells of, by URI."""
         super().__init__(
@@ -125,8 +128,13 @@ class UpstreamSession(ClientSession):
             await negotiate(self)
         self._sending.probe_s = None
 
-    async def ask(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    async def ask(
+        self, method: str, params: Mapping[str, Any] | None = None, extensions: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Send a request, and return its result as it came: it is handed on, and nobody else's to judge.
+
+        Args:
+            extensions: what it declares of the extensions of the protocol, which is known since 2026-07-28.
 
         Raises:
             MCPError: it was answered with an error.
@@ -136,6 +144,10 @@ class UpstreamSession(ClientSession):
             data["params"] = params
         opts: CallOptions = {}
         self._stamp(data, opts)
+        if self.is_modern:
+            data["params"]["_meta"][mcp_types.CLIENT_CAPABILITIES_META_KEY] = {"extensions": extensions or {}}
+            if isinstance(task := data["params"].get("taskId"), str):  # of which the SDK knows nothing
+                opts["headers"] = {**opts.get("headers", {}), MCP_NAME_HEADER: encode_header_value(task)}
         return await self._sending.send_raw_request(method, data.get("params"), opts)
 
     async def follow_log_level(self) -> None:
@@ -225,7 +237,10 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         if is_modern:
             # An upstream of 2026-07-28 is told with each request, and asks nothing that isn't offered.
             offered = call.relay.capabilities if call is not None and call.relay is not None else None
-            meta = {**meta, mcp_types.CLIENT_CAPABILITIES_META_KEY: plain(offered or mcp_types.ClientCapabilities())}
+            told = plain(offered or mcp_types.ClientCapabilities())
+            if extensions := (meta.get(mcp_types.CLIENT_CAPABILITIES_META_KEY) or {}).get("extensions"):
+                told["extensions"] = extensions
+            meta = {**meta, mcp_types.CLIENT_CAPABILITIES_META_KEY: told}
         if call is not None:
             opts = {**(opts or {}), "headers": {**call.headers, **((opts or {}).get("headers") or {})}}
             meta = {**meta, "progressToken": call.token}

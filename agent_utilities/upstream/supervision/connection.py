@@ -219,7 +219,8 @@ class Connection:
             return 0.0
         if self._used_s is None:
             return None if self._n_listings else 0.0
-        return max(0.0, self._used_s + idle_s - asyncio.get_running_loop().time())
+        until_s = max(self._used_s + idle_s, self._session.result().works_until_s)
+        return max(0.0, until_s - asyncio.get_running_loop().time())
 
     def _failed(self, trouble: UpstreamError, up_s: float = 0.0) -> None:
         health = self._health

@@ -1,0 +1,208 @@
+"""Background tasks of upstreams, for callers who take them: messages of the upstream's, by ids of ours (SEP-2663).
+
+A task is its upstream's, and nothing of it is kept here. What an id of ours leads to stands in it, sealed: so no number
+of tasks takes any room, and where the operator gives a key every replica knows an id, and so does the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping
+from hashlib import blake2b
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import mcp_types
+from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
+from mcp.server.context import ServerRequestContext
+from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
+from mcp_types.jsonrpc import HEADER_MISMATCH
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from agent_utilities.compat.fastmcp_server import low_level_server
+from agent_utilities.features.upstreams.relay import ServerRelay, as_error_data
+from agent_utilities.mcp.answers import has
+from agent_utilities.mcp.request import TOOL_OF_TASK, Request, request_in_force
+from agent_utilities.mcp.surface.catalogs import caller_key
+from agent_utilities.mcp.surface.components import entry_of
+from agent_utilities.upstream.errors import UpstreamError
+
+if TYPE_CHECKING:
+    from agent_utilities.features.upstreams.calls import Caller
+    from agent_utilities.features.upstreams.provider import UpstreamProvider
+    from agent_utilities.mcp.agent_server import AgentServer
+    from agent_utilities.upstream.connections.session import UpstreamSession
+    from agent_utilities.upstream.supervision.upstream import Upstream
+
+TASKS: Mapping[str, Any] = {TASKS_EXTENSION_ID: {}}
+"""The extension, as clients and servers declare it."""
+_METHODS = frozenset(("tasks/get", "tasks/update", "tasks/cancel"))
+_LONGEST_ID = 1_024
+"""The longest id of an upstream's that is handed on, in characters: ours bears it, and stands in a header."""
+_NO_TOOL = "\0"
+"""What no tool is called."""
+
+_Context = ServerRequestContext[Any, Any]
+
+
+class _Task(NamedTuple):
+    upstream: str
+    tool: str
+    """What the upstream calls it."""
+    of: list[str]
+    """Who started it."""
+    id: str
+    """What the upstream calls the task."""
+
+
+class TaskIds:
+    """Ids of ours for upstreams' tasks: who has one can read nothing in it, and nobody can make one up.
+
+    Args:
+        key: 32 bytes; without, ids are of this process alone.
+    """
+
+    def __init__(self, key: bytes | None = None) -> None:
+        self._codec = AESGCMRequestStateCodec([key or os.urandom(32)])
+
+    def taken(
+        self, caller: Caller, tool: Any, result: dict[str, Any], session: UpstreamSession | None
+    ) -> dict[str, Any]:
+        """Return what tells of a task that an upstream has made of a call, with an id of ours.
+
+        Its process is kept for as long as the task may be asked for, or a call may take.
+
+        Args:
+            session: on which it was made; None where no task was to be made.
+
+        Raises:
+            UpstreamError: none was, or none that can be asked for.
+        """
+        request, theirs, ttl_ms = request_in_force(), result.get("taskId"), result.get("ttlMs")
+        if request is None or session is None:
+            raise UpstreamError(caller.config.name, "not MCP", "it answered with a task, and none was to be made")
+        if not isinstance(theirs, str) or not 0 < len(theirs) <= _LONGEST_ID:
+            raise UpstreamError(caller.config.name, "not MCP", f"it answered with a task whose id is {theirs!r:.99}")
+        limit_s = caller.config.limits.call_s
+        lasts_s = min(limit_s, ttl_ms / 1_000) if isinstance(ttl_ms, int | float) else limit_s
+        session.works_until_s = max(session.works_until_s, asyncio.get_running_loop().time() + lasts_s)
+        request.values[TOOL_OF_TASK] = request.params["name"]
+        task = _Task(caller.config.name, tool, _whose(request), theirs)
+        return {**result, "taskId": self._codec.seal(json.dumps(task).encode())}
+
+    def opened(self, given: Any, request: Request) -> _Task | None:
+        """Return what an id leads to; None for what is none of ours, or another caller's."""
+        try:
+            task = _Task(*json.loads(self._codec.unseal(given)))
+        except (InvalidRequestState, AttributeError):
+            return None
+        return task if task.of == _whose(request) else None
+
+
+def key_of_tasks(server: str, secret: bytes) -> bytes:
+    """Return what ids are sealed by at a server, and at all of its replicas, whose operator gives a key."""
+    return blake2b(server.encode(), digest_size=32, key=secret, person=b"ids of tasks").digest()
+
+
+def _whose(request: Request) -> list[str]:
+    """Return what tells who sends a request, whichever token shows it: one may be renewed while a task works."""
+    caller = request.caller
+    known = [] if caller is None else [caller.issuer, caller.subject, caller.client]
+    return known if any(known) else [caller_key()]
+
+
+def has_tasks(upstream: Upstream) -> bool:
+    """Whether an upstream announces background tasks."""
+    extensions = upstream.snapshot.capabilities.get("extensions") if upstream.snapshot is not None else None
+    return isinstance(extensions, dict) and TASKS_EXTENSION_ID in extensions
+
+
+def declared(caller: Caller, relay: ServerRelay, method: str, tool: Any) -> Mapping[str, Any] | None:
+    """Return the extensions that a request declares to its upstream: tasks, where its own caller can be given one.
+
+    So it is where they take tasks, and call this very tool: what a tool of the author's calls on its way is awaited
+    there. And where they are known again, if the upstream has a process for each.
+    """
+    request = request_in_force()
+    if request is None or method != "tools/call" or request.method != method or not relay.takes_tasks:
+        return None
+    is_called = request.params.get("name") == caller.namespace.namespaced(caller.config.name, str(tool))
+    is_found_again = not caller.config.isolate or isinstance(relay.session, str)
+    return TASKS if is_called and is_found_again and has_tasks(caller.upstream) else None
+
+
+class Tasks:
+    """Answers for the tasks of upstreams, to whom they are and as long as they may use the tool (law L1)."""
+
+    def __init__(self, host: AgentServer, provider: UpstreamProvider) -> None:
+        self._host, self._provider = host, provider
+
+    def are_told(self, request: Request) -> bool:
+        """Whether a caller may know that there are tasks: an upstream has them, and they may use a tool of it."""
+        bounds, tools = request.verdict.bounds, self._provider.tools()
+        of_tasks = (tool for tool in tools if has_tasks(tool.caller.upstream))
+        return any(bounds.refusal(entry_of("tool", tool)) is None for tool in of_tasks)
+
+    async def answer(self, ctx: _Context, request: Request) -> dict[str, Any] | None:
+        """Return what its upstream answers for a task; None where this is no request for one.
+
+        It is as unknown as one that never was to everybody else, after the same work.
+
+        Raises:
+            MCPError: the upstream's, or of a request that says otherwise than the extension has it.
+        """
+        if ctx.method not in _METHODS or ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return None
+        await self._host.features.wait_for_first(request.selection, "tool")
+        if not self.are_told(request):
+            return None
+        relay = ServerRelay(cast(Any, SimpleNamespace(request_context=ctx, fastmcp=self._host)))
+        given = (ctx.params or {}).get("taskId")
+        _check(ctx, relay, given)
+        task = self._provider.task_ids.opened(given, request)
+        tool = None if task is None else self._provider.tool_of(task.upstream, task.tool)
+        is_usable = await has(self._host, "tool", _NO_TOOL if tool is None else tool.name)
+        if is_usable and task is not None and tool is not None:
+            request.values[TOOL_OF_TASK] = tool.name
+            return await _asked(tool.caller, relay, ctx, task.id)
+        if low_level_server(self._host).get_request_handler(ctx.method) is not None:
+            return None  # it may be of the server's own
+        raise MCPError(mcp_types.INVALID_PARAMS, f"Task {given} not found")
+
+
+def _check(ctx: _Context, relay: ServerRelay, task: Any) -> None:
+    """Refuse a request of a client that does not declare tasks, or whose header names another one."""
+    if not relay.takes_tasks:
+        told = f"the client does not declare {TASKS_EXTENSION_ID} with this request"
+        data = {"requiredCapabilities": {"extensions": TASKS}}
+        raise MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, told, data)
+    header = None if relay.headers is None else relay.headers.get(MCP_NAME_HEADER)
+    if header is not None and decode_header_value(header) != task:
+        raise MCPError(
+            HEADER_MISMATCH, f"{MCP_NAME_HEADER} header does not match the request body's 'taskId' parameter"
+        )
+
+
+async def _asked(caller: Caller, relay: ServerRelay, ctx: _Context, theirs: str) -> dict[str, Any]:
+    """Return what an upstream answers to a request for one of its tasks, with our id and URIs as they are here."""
+    given = dict(ctx.params or {})
+    ours, meta = given["taskId"], relay.request_meta(caller.config.forward_meta)
+    params = {**given, "taskId": theirs, "_meta": dict(meta or {})}
+
+    async def send(live: UpstreamSession) -> dict[str, Any]:
+        return await live.ask(ctx.method, params, TASKS)
+
+    try:
+        raw = await caller.upstream.request(send, relay, relay.headers)
+    except UpstreamError as error:
+        raise MCPError.from_error_data(as_error_data(error)) from None
+    except MCPError as error:
+        raise MCPError(error.code, error.message.replace(theirs, ours), error.data) from None
+    result = caller.as_here(raw)
+    if isinstance(inlined := result.get("result"), dict):
+        result = {**result, "result": caller.as_here(inlined)}
+    return {**result, "taskId": ours} if "taskId" in result else result
