@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fastmcp.tools.base import Tool, ToolResult
-from mcp.server.context import ServerRequestContext
 from pydantic import Field
 from starlette.routing import BaseRoute
 
@@ -172,14 +171,6 @@ class Feature:
     async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:
         """Return the result of a call of a permitted tool, with what is added to it."""
         return result
-
-    async def task(self, ctx: ServerRequestContext[Any, Any], request: Request) -> dict[str, Any] | None:
-        """Return the answer to a request for a background task; None for one that this knows nothing of.
-
-        Raises:
-            MCPError: the answer is an error.
-        """
-        return None
 
     async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
         """Return the result of a request that neither lists nor calls, once what follows from it is done."""

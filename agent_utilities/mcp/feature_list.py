@@ -8,10 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from functools import partial
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastmcp.tools.base import Tool
-from mcp.server.context import ServerRequestContext
 from opentelemetry import trace
 
 from agent_utilities.catalog.model import ComponentKind, entry
@@ -188,13 +187,6 @@ class FeatureList:
             elif each in self._with["bounds_for"]:
                 found.append(_bounds_of(each, request.selection))
         return _narrowings(found)
-
-    async def task(self, ctx: ServerRequestContext[Any, Any], request: Request) -> dict[str, Any] | None:
-        """Return the answer to a request for a background task that a feature knows of; None where none does."""
-        for each in self._with["task"]:
-            if (answer := await each.task(ctx, request)) is not None:
-                return cast(dict[str, Any], answer)
-        return None
 
     # -- preferences and what is told: who fails is left out ---------------------------------------------------------
 

@@ -346,9 +346,8 @@ def _task_key(docket: Any, task_id: str) -> str:
 
 async def keep_for_task(host: AgentServer, request: Request, result: Mapping[str, Any]) -> None:
     """Keep what bounds a request with the background task that it has started, if any, where the task looks."""
-    if TOOL_OF_TASK in request.values or result.get("resultType") != "task":
-        return  # it is a server's behind
-    if (docket := host.docket) is not None and isinstance(task_id := result.get("taskId"), str):
+    is_own = result.get("resultType") == "task" and TOOL_OF_TASK not in request.values
+    if is_own and (docket := host.docket) is not None and isinstance(task_id := result.get("taskId"), str):
         bounds = TypeAdapter(Effective).dump_json(request.verdict.effective.bounds_only)
         async with docket.redis() as redis:
             await redis.set(_task_key(docket, task_id), bounds, px=(result.get("ttlMs") or 0) + _DAY_MS)

@@ -4,7 +4,8 @@
     python -I -S tasks_server.py http PORT      (0 takes a free one; prints its URL)
 
 `work` is a task where the call declares that tasks are taken, and runs as a call where not; `must` is a task or an
-error. Their arguments say what becomes of them, see `Task`. `plain` tells what a call of it declared; `told` tells the
+error. Their arguments say what becomes of them, see `Task`. `plain` tells what a call of it declared, or what
+`result` says; `told` tells the
 requests that came since it was last asked, `end` has a task end.
 """
 
@@ -97,7 +98,7 @@ class Server:
     def _result(self, method: str, params: Message) -> Message:
         kept = {"ttlMs": 0, "cacheScope": "private"}
         if method == "server/discover":
-            extensions = {"extensions": {EXTENSION: {}}} if self.has_tasks else {}
+            extensions: Message = {"extensions": {EXTENSION: {}}} if self.has_tasks else {}
             return {"supportedVersions": [MODERN], "capabilities": {"tools": {}, **extensions}, **kept}
         if method == "initialize":
             told = {"supported": [MODERN], "requested": params.get("protocolVersion")}
@@ -114,7 +115,7 @@ class Server:
 
     def _called(self, name: str, given: Message, offered: Message) -> Message:
         if name == "plain":
-            return _text(json.dumps(offered))
+            return given.get("result") or _text(json.dumps(offered))
         if name == "told":
             told, self.requests[:] = list(self.requests[:-1]), []
             return _text(json.dumps({"pid": os.getpid(), "requests": told}))
@@ -123,7 +124,7 @@ class Server:
             return _text("ended")
         if EXTENSION not in offered and not given.get("anyway"):
             if name == "must":
-                data = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+                data: Message = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
                 raise RpcError(-32021, "must be a task", data)
             return _text("ran as a call")
         task = Task(next(self._n), given)

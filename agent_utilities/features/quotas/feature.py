@@ -201,8 +201,8 @@ class Quotas(Feature):
     async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
         """Count the bytes of the result of a call that was made as a task, which is asked for afterwards."""
         tool, task = request.values.get(TOOL_OF_TASK), request.params.get("taskId")
-        if tool is None and task is not None and (own := await tool_of_task(self.host, str(task))) is not None:
-            tool = own[0]
+        if tool is None and task is not None:
+            tool, _ = await tool_of_task(self.host, str(task)) or (None, None)
         if tool is not None:
             await self._count_bytes(await self._bounded(request, tool), result)
         return result

@@ -29,7 +29,7 @@ from agent_utilities.features.upstreams.relay import (
     check_offered,
     told_of_tasks,
 )
-from agent_utilities.features.upstreams.tasks import TaskIds, declared
+from agent_utilities.features.upstreams.tasks import declared
 from agent_utilities.features.upstreams.uris import with_uris
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.answers import RelayedError
@@ -233,7 +233,6 @@ class Caller:
     waiting: WaitingCalls
     given: Callable[[str, str], str]
     """Returns the URI by which the present caller reads what an upstream calls by another."""
-    task_ids: TaskIds
 
     @property
     def described(self) -> ToolServer:
@@ -377,7 +376,7 @@ class Caller:
                 given = {**params, **{key: value for key, value in more.items() if value is not None}}
                 result = await live.ask(kind.method, given, takes)
                 if result.get("resultType") == "task":
-                    return self.task_ids.taken(self, params.get("name"), result, live if takes else None)
+                    return self.waiting.task_ids.taken(self, params.get("name"), result, live if takes else None)
                 if result.get("resultType") != "input_required":
                     return result
                 return mcp_types.InputRequiredResult.model_validate(result)

@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mcp.server.context import ServerRequestContext
-
 from agent_utilities.activation.deferral import AUTO
 from agent_utilities.catalog.model import KINDS, ComponentKind, entry
 from agent_utilities.compat import left_out, sdk_client
-from agent_utilities.compat.fastmcp_server import import_state
+from agent_utilities.compat.fastmcp_server import import_state, low_level_server
 from agent_utilities.features.upstreams.components import OfUpstream
 from agent_utilities.features.upstreams.provider import UpstreamProvider, operators_tags
 from agent_utilities.features.upstreams.subscriptions import Subscriptions, tells_updates
-from agent_utilities.features.upstreams.tasks import TASKS, Tasks, key_of_tasks
+from agent_utilities.features.upstreams.tasks import TASKS, TaskIds, Tasks
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import has
 from agent_utilities.mcp.events import Event, PolicyChanged, ToolsChanged
@@ -98,11 +96,11 @@ class Upstreams(Feature):
             on_change=lambda _: self.provider.renew(),
             before_import=import_state,
         )
-        settings, key = operator.settings, None
-        if (text := settings.secret_key.get_secret_value()) or settings.secret_key_file:
-            key = key_of_tasks(host.name, read_key(text, settings.secret_key_file))
-        self.provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of), key)
+        self.provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
+        text, file = operator.settings.secret_key.get_secret_value(), operator.settings.secret_key_file
+        self.provider.waiting.task_ids = TaskIds(host.name, read_key(text, file) if text or file else None)
         self.tasks = Tasks(host, self.provider)
+        low_level_server(host).middleware.append(self.tasks)
         self.subscriptions = Subscriptions(host)
         self.provider.on_taken = partial(host.notify, UpstreamsRenewed())
         host.add_provider(self.provider)
@@ -334,9 +332,6 @@ class Upstreams(Feature):
             is_told = is_told or bool(own)
         resources["subscribe"] = is_told
         return result
-
-    async def task(self, ctx: ServerRequestContext[Any, Any], request: Request) -> dict[str, Any] | None:
-        return await self.tasks.answer(ctx, request)
 
     def session_ended(self, session_id: str) -> None:
         self.provider.links.forget(session_id)

@@ -23,7 +23,6 @@ from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.features.upstreams import components
 from agent_utilities.features.upstreams.calls import Caller
 from agent_utilities.features.upstreams.relay import present_caller
-from agent_utilities.features.upstreams.tasks import TaskIds
 from agent_utilities.features.upstreams.uris import Links, Uris, with_pages
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.kept_provider import KeptProvider
@@ -86,13 +85,15 @@ class Union:
     uris: Uris = field(default_factory=Uris)
 
 
-def union_of(upstreams: Sequence[Upstream], before: Union, denials: Denials, own: Own, *of_all: Any) -> Steps[Union]:
+def union_of(
+    upstreams: Sequence[Upstream], before: Union, denials: Denials, waiting: WaitingCalls, given: _Renames, own: Own
+) -> Steps[Union]:
     """Return what upstreams list now, in their order; those that are disabled count only for the others' names.
 
     What is listed as before is the component of before. So a list of a thousand tools of which one has changed is read
     in a moment, and one that is listed anew without any change is told to nobody.
 
-    Each of `own` is in the place of the one of its name; what calls any is made with `of_all` besides.
+    Each of `own` is in the place of the one of its name.
     """
     upstreams = [own[each.config.name][0] if each.config.name in own else each for each in upstreams]
     prefixes = {upstream.config.name: upstream.config.prefix for upstream in upstreams}
@@ -103,7 +104,7 @@ def union_of(upstreams: Sequence[Upstream], before: Union, denials: Denials, own
     for upstream, config, snapshot in seen:
         if snapshot is not None:
             make = own[config.name][1] if config.name in own else Caller
-            caller = make(upstream, config, namespace, tags, *of_all)
+            caller = make(upstream, config, namespace, tags, waiting, given)
             reached[config.name] = caller, snapshot, (yield from denials(config, snapshot))
     made: dict[Key, tuple[_Given, Any]] = {}
     union, notices = Union(), list(namespace.notices())
@@ -150,15 +151,14 @@ _AT_ONCE = 1_000
 class UpstreamProvider(KeptProvider):
     """Lists what the snapshots of enabled upstreams have, and calls it where they are.
 
-    What the operator denies is what `denials` tells, or by default their configurations. A `key` seals ids of tasks.
+    What the operator denies is what `denials` tells, or by default their configurations.
     """
 
-    def __init__(self, upstreams: Iterable[Upstream], denials: Denials | None = None, key: bytes | None = None) -> None:
+    def __init__(self, upstreams: Iterable[Upstream], denials: Denials | None = None) -> None:
         super().__init__()
         self._upstreams, self._denials = upstreams, denials or OperatorRules().denials
         self.waiting = WaitingCalls()
         """Calls whose callers are asked in results."""
-        self.task_ids = TaskIds(key)
         self.links = Links()
         """What callers were given that no list has."""
         self._union = Union()
@@ -171,13 +171,12 @@ class UpstreamProvider(KeptProvider):
         self._take(finish(self._now()))
 
     def _now(self) -> Steps[Union]:
-        return self.with_own({}, self._union)
+        return union_of(list(self._upstreams), self._union, self._denials, self.waiting, self._given, {})
 
     def with_own(self, own: Own, before: Union) -> Steps[Union]:
         """Return what somebody is listed who was listed something before, and has upstreams of their own."""
         known = Union(made={**before.made, **self._union.made})
-        of_all = self.waiting, self._given, self.task_ids
-        return union_of(list(self._upstreams), known, self._denials, own, *of_all)
+        return union_of(list(self._upstreams), known, self._denials, self.waiting, self._given, own)
 
     def _given(self, upstream: str, uri: str) -> str:
         """Return the URI by which the present caller may read here what they are given by an upstream."""

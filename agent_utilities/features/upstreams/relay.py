@@ -74,9 +74,8 @@ def told_of_tasks(error: mcp_types.ErrorData, tool: Mapping[str, Any]) -> mcp_ty
             told = told if "required" in str(tool.get("execution")) else ""
         case _:
             told = ""
-    if not told:
-        return error
-    return error.model_copy(update={"message": f"{error.message}; this tool runs as a background task alone, {told}"})
+    told = f"{error.message}; this tool runs as a background task alone, and {told}" if told else error.message
+    return error.model_copy(update={"message": told})
 
 
 def as_error_data(error: UpstreamError) -> mcp_types.ErrorData:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import Mapping
 from hashlib import blake2b
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import mcp_types
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
 from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
@@ -63,15 +64,15 @@ class TaskIds:
     """Ids of ours for upstreams' tasks: who has one can read nothing in it, and nobody can make one up.
 
     Args:
-        key: 32 bytes; without, ids are of this process alone.
+        server: at which, and at whose replicas, they are known.
+        secret: the operator's key; without one they are of this process alone.
     """
 
-    def __init__(self, key: bytes | None = None) -> None:
-        self._codec = AESGCMRequestStateCodec([key or os.urandom(32)])
+    def __init__(self, server: str = "", secret: bytes | None = None) -> None:
+        key = blake2b(server.encode(), digest_size=32, key=secret or os.urandom(32), person=b"ids of tasks").digest()
+        self._codec = AESGCMRequestStateCodec([key])
 
-    def taken(
-        self, caller: Caller, tool: Any, result: dict[str, Any], session: UpstreamSession | None
-    ) -> dict[str, Any]:
+    def taken(self, by: Caller, tool: Any, result: dict[str, Any], session: UpstreamSession | None) -> dict[str, Any]:
         """Return what tells of a task that an upstream has made of a call, with an id of ours.
 
         Its process is kept for as long as the task may be asked for, or a call may take.
@@ -84,14 +85,14 @@ class TaskIds:
         """
         request, theirs, ttl_ms = request_in_force(), result.get("taskId"), result.get("ttlMs")
         if request is None or session is None:
-            raise UpstreamError(caller.config.name, "not MCP", "it answered with a task, and none was to be made")
+            raise UpstreamError(by.config.name, "not MCP", "it answered with a task, and none was to be made")
         if not isinstance(theirs, str) or not 0 < len(theirs) <= _LONGEST_ID:
-            raise UpstreamError(caller.config.name, "not MCP", f"it answered with a task whose id is {theirs!r:.99}")
-        limit_s = caller.config.limits.call_s
-        lasts_s = min(limit_s, ttl_ms / 1_000) if isinstance(ttl_ms, int | float) else limit_s
+            raise UpstreamError(by.config.name, "not MCP", f"it answered with a task whose id is {theirs!r:.99}")
+        limit_ms = by.config.limits.call_s * 1_000
+        lasts_s = (min(limit_ms, ttl_ms) if isinstance(ttl_ms, int | float) else limit_ms) / 1_000
         session.works_until_s = max(session.works_until_s, asyncio.get_running_loop().time() + lasts_s)
         request.values[TOOL_OF_TASK] = request.params["name"]
-        task = _Task(caller.config.name, tool, _whose(request), theirs)
+        task = _Task(by.config.name, tool, _whose(request), theirs)
         return {**result, "taskId": self._codec.seal(json.dumps(task).encode())}
 
     def opened(self, given: Any, request: Request) -> _Task | None:
@@ -101,11 +102,6 @@ class TaskIds:
         except (InvalidRequestState, AttributeError):
             return None
         return task if task.of == _whose(request) else None
-
-
-def key_of_tasks(server: str, secret: bytes) -> bytes:
-    """Return what ids are sealed by at a server, and at all of its replicas, whose operator gives a key."""
-    return blake2b(server.encode(), digest_size=32, key=secret, person=b"ids of tasks").digest()
 
 
 def _whose(request: Request) -> list[str]:
@@ -147,26 +143,27 @@ class Tasks:
         of_tasks = (tool for tool in tools if has_tasks(tool.caller.upstream))
         return any(bounds.refusal(entry_of("tool", tool)) is None for tool in of_tasks)
 
-    async def answer(self, ctx: _Context, request: Request) -> dict[str, Any] | None:
-        """Return what its upstream answers for a task; None where this is no request for one.
+    async def __call__(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+        """Answer a request for a task of an upstream's; what is none, or may be of the server's own, goes on."""
+        request, answer = request_in_force(), None
+        if request is not None and ctx.method in _METHODS and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            await self._host.features.wait_for_first(request.selection, "tool")
+            answer = await self._answer(ctx, request) if self.are_told(request) else None
+        return await call_next(ctx) if answer is None else answer
 
-        It is as unknown as one that never was to everybody else, after the same work.
+    async def _answer(self, ctx: _Context, request: Request) -> dict[str, Any] | None:
+        """Return what its upstream answers for a task, which to others is as unknown as one that never was.
 
         Raises:
             MCPError: the upstream's, or of a request that says otherwise than the extension has it.
         """
-        if ctx.method not in _METHODS or ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            return None
-        await self._host.features.wait_for_first(request.selection, "tool")
-        if not self.are_told(request):
-            return None
         relay = ServerRelay(cast(Any, SimpleNamespace(request_context=ctx, fastmcp=self._host)))
         given = (ctx.params or {}).get("taskId")
         _check(ctx, relay, given)
-        task = self._provider.task_ids.opened(given, request)
+        task = self._provider.waiting.task_ids.opened(given, request)
         tool = None if task is None else self._provider.tool_of(task.upstream, task.tool)
         is_usable = await has(self._host, "tool", _NO_TOOL if tool is None else tool.name)
-        if is_usable and task is not None and tool is not None:
+        if task is not None and tool is not None and is_usable:
             request.values[TOOL_OF_TASK] = tool.name
             return await _asked(tool.caller, relay, ctx, task.id)
         if low_level_server(self._host).get_request_handler(ctx.method) is not None:
@@ -182,9 +179,7 @@ def _check(ctx: _Context, relay: ServerRelay, task: Any) -> None:
         raise MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, told, data)
     header = None if relay.headers is None else relay.headers.get(MCP_NAME_HEADER)
     if header is not None and decode_header_value(header) != task:
-        raise MCPError(
-            HEADER_MISMATCH, f"{MCP_NAME_HEADER} header does not match the request body's 'taskId' parameter"
-        )
+        raise MCPError(HEADER_MISMATCH, f"the {MCP_NAME_HEADER} header and `taskId` in the body differ")
 
 
 async def _asked(caller: Caller, relay: ServerRelay, ctx: _Context, theirs: str) -> dict[str, Any]:
@@ -201,7 +196,8 @@ async def _asked(caller: Caller, relay: ServerRelay, ctx: _Context, theirs: str)
     except UpstreamError as error:
         raise MCPError.from_error_data(as_error_data(error)) from None
     except MCPError as error:
-        raise MCPError(error.code, error.message.replace(theirs, ours), error.data) from None
+        message = re.sub(rf"(?<![\w-]){re.escape(theirs)}(?![\w-])", ours, error.message)
+        raise MCPError(error.code, message, error.data) from None
     result = caller.as_here(raw)
     if isinstance(inlined := result.get("result"), dict):
         result = {**result, "result": caller.as_here(inlined)}

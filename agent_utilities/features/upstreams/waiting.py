@@ -16,6 +16,7 @@ import mcp_types
 from mcp.shared.exceptions import MCPError
 
 from agent_utilities.features.upstreams.relay import Question, ServerRelay, offers, refusal, wants
+from agent_utilities.features.upstreams.tasks import TaskIds
 from agent_utilities.upstream.connections.calls import CallOverError
 
 WAIT_S = 600.0
@@ -156,6 +157,8 @@ class WaitingCalls:
         """Whether calls can be kept: while the server runs."""
         self.tasks: set[asyncio.Future[Any]] = set()
         """What runs them."""
+        self.task_ids = TaskIds()
+        """Names those that go on at their upstream, as tasks."""
         self._waiting: dict[str, tuple[AskingCall, asyncio.TimerHandle]] = {}
 
     def __len__(self) -> int:

@@ -143,11 +143,8 @@ class WireMiddleware:
     async def _serve(self, ctx: _Context, call_next: CallNext, request: Request) -> HandlerResult:
         if ctx.method == "completion/complete" and not await may_complete(self._host, request.params.get("ref")):
             return _NO_COMPLETION
-        if ctx.method.startswith("tasks/"):
-            if (answer := await self._features.task(ctx, request)) is not None:
-                return await self._features.after(request, answer)
-            if not await may_use_task(self._host, task := _task_id(ctx)):
-                raise MCPError(mcp_types.INVALID_PARAMS, f"Task {task} not found")  # as for one that never was
+        if ctx.method.startswith("tasks/") and not await may_use_task(self._host, task := _task_id(ctx)):
+            raise MCPError(mcp_types.INVALID_PARAMS, f"Task {task} not found")  # as for one that never was
         if (kind := _LISTS.get(ctx.method)) is not None:
             return await self._list(ctx, call_next, request, kind)
         cut = shorten(ctx.params) if ctx.method == "initialize" else []

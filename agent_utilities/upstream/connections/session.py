@@ -134,7 +134,7 @@ class UpstreamSession(ClientSession):
         """Send a request, and return its result as it came: it is handed on, and nobody else's to judge.
 
         Args:
-            extensions: what it declares of the extensions of the protocol, which is known since 2026-07-28.
+            extensions: what it declares to take part in, which is known since 2026-07-28.
 
         Raises:
             MCPError: it was answered with an error.
