@@ -15,8 +15,10 @@ from agent_utilities.features.quotas.feature import Quotas
 from agent_utilities.features.upstreams.feature import Upstreams
 from agent_utilities.upstream.configuration.config_files import read_servers
 from tests.features.quotas.bounded import said
+from tests.mcp.gateways import served
+from tests.mcp.task_clients import TaskClient
 from tests.parts import part
-from tests.upstream.supervised import FAULTY
+from tests.upstream.supervised import FAULTY, script
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(60)]
 PLAIN = {"command": sys.executable, "args": ["-I", "-S", str(FAULTY)]}
@@ -90,3 +92,24 @@ def test_that_cant_be_read_are_told_with_what_would_do(quota: object, told: str)
     assert len(read.problems) == 1
     assert told in read.problems[0]
     assert '"calls_per_minute", "bytes_per_minute" and "calls_at_once"' in read.problems[0]
+
+
+class TestOfATask:
+    """A call that its upstream makes a task of is one call, whatever it is asked afterwards."""
+
+    def test_count_no_poll(self) -> None:
+        with served(script("up", "tasks_server.py", "stdio", quota={"calls_per_minute": 1})) as gateway:
+            client = TaskClient(gateway.url)
+            task = client.task()
+            assert {client.get(task)["status"] for _ in range(5)} == {"completed"}
+            assert "refused by a quota" in client.call("up_work")["content"][0]["text"]
+            assert client.get(task)["status"] == "completed"
+
+    def test_count_the_bytes_of_its_result(self) -> None:
+        long = {"content": [{"type": "text", "text": "x" * 2_000}]}
+        with served(script("up", "tasks_server.py", "stdio", quota={"bytes_per_minute": 2_000})) as gateway:
+            client = TaskClient(gateway.url)
+            task = client.task(result=long)
+            assert client.call("up_plain")["content"][0]["text"]
+            client.get(task)
+            assert "refused by a quota" in client.call("up_plain")["content"][0]["text"]
