@@ -11,7 +11,7 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY
 from tests.wire.http_raw import Headers, RawHttp
 from tests.wire.wires import ACCEPT, ENVELOPE, MODERN, jsonrpc
 
-TASKS = {"io.modelcontextprotocol/tasks": {}}
+TASKS: dict[str, Any] = {"io.modelcontextprotocol/tasks": {}}
 
 
 class TaskClient:
@@ -27,7 +27,7 @@ class TaskClient:
     def __init__(self, url: str, token: str = "", query: str = "", *, takes: bool = True) -> None:
         self._url, self._target = url, f"/mcp{query}"
         self._headers: Headers = [("authorization", f"Bearer {token}")] if token else []
-        offered = {"elicitation": {}} | ({"extensions": TASKS} if takes else {})
+        offered: dict[str, Any] = {"elicitation": {}} | ({"extensions": TASKS} if takes else {})
         self._meta = {**ENVELOPE, CLIENT_CAPABILITIES_META_KEY: offered}
 
     def ask(self, method: str, params: dict[str, Any] | None = None, *, name: str = "") -> Any:

@@ -135,6 +135,12 @@ class TestWhoTakesTasks:
         second = client.get(client.task("other_work", result=link))["result"]["content"][0]["uri"]
         assert [first, second] == ["note://same", "note://other/same"]
 
+    def test_reads_so_by_a_result_that_comes_with_the_task(self, gateway: Served) -> None:
+        link = {"content": [{"type": "resource_link", "name": "n", "uri": "note://at-once"}]}
+        for name in ("up", "other"):
+            made = TaskClient(gateway.url).call(f"{name}_work", more={"status": "completed", "result": link})
+        assert made["result"]["content"][0]["uri"] == "note://other/at-once"
+
     def test_calls_by_tool_search_too(self, gateway: Served) -> None:
         client = TaskClient(gateway.url, query="?tool_search=on")
         given = {"name": "call_tool", "arguments": {"name": "up_work", "arguments": {}}}
@@ -173,7 +179,7 @@ class TestWhoTakesNone:
         (content,) = TaskClient(gateway.url, takes=False).call("up_work")["content"]
         assert content["text"] == "ran as a call"
 
-    def test_is_told_what_would_do_for_what_must_be_one(self, gateway: Served) -> None:
+    def test_is_told_by_the_upstream_what_would_do_for_what_must_be_one(self, gateway: Served) -> None:
         refused = TaskClient(gateway.url, takes=False).call("up_must")
         assert refused["code"] == -32021
         assert refused["data"] == {"requiredCapabilities": {"extensions": TASKS}}
@@ -186,7 +192,7 @@ class TestWhoTakesNone:
             assert not (told.extensions or {}).keys() & TASKS.keys()
             result = await client.call_tool("up_work", {})
             assert result.content[0].text == "ran as a call"  # type: ignore[union-attr]
-            with pytest.raises(MCPError, match="takes a client of 2026-07-28 that declares"):
+            with pytest.raises(MCPError, match="must be a task"):
                 await client.call_tool_mcp("up_must", {})
 
     @every("method", METHODS)
@@ -196,6 +202,10 @@ class TestWhoTakesNone:
             refused = TaskClient(gateway.url, takes=False).ask(method, params(method, each))
             assert refused["code"] == -32021
             assert refused["data"] == {"requiredCapabilities": {"extensions": TASKS}}
+
+    def test_may_hear_of_none(self, gateway: Served) -> None:
+        wished = {"notifications": {"taskIds": [TaskClient(gateway.url).task()]}}
+        assert TaskClient(gateway.url, takes=False).ask("subscriptions/listen", wished)["code"] == -32021
 
     def test_is_given_no_task_that_is_made_all_the_same(self, gateway: Served) -> None:
         result = TaskClient(gateway.url, takes=False).call("up_work", anyway=True)

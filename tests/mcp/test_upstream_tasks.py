@@ -25,8 +25,8 @@ from tests.upstream.supervised import script
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.tasks]
 
-NEWER = "takes a client of 2026-07-28 that declares io.modelcontextprotocol/tasks"
-OLDER = "runs as a background task alone, and a gateway carries none of its protocol version: call it at its own server"
+NEWER = "requires the tasks extension"
+OLDER = "runs as a background task alone, and a gateway carries none: call it at its own server"
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ class TestACallerOf20251125:
         async with Client(f"{gateway.url}/mcp", mode="legacy") as caller:
             assert text_of(await caller.call_tool_mcp("newer_can", {})) == "it ran"
 
-    async def test_is_told_what_would_do_for_what_must_be_one(self, gateway: Served) -> None:
+    async def test_is_told_by_the_upstream_what_would_do_for_what_must_be_one(self, gateway: Served) -> None:
         async with Client(f"{gateway.url}/mcp", mode="legacy") as caller:
             with pytest.raises(MCPError, match=NEWER):
                 await caller.call_tool_mcp("newer_must", {})

@@ -320,15 +320,13 @@ class Caller:
         return kind.relayed(self.as_here(result, (params["uri"], here) if here else None))
 
     def as_here(self, result: dict[str, Any], known: tuple[str, str] | None = None) -> dict[str, Any]:
-        """Return a result as the present caller is given it: with URIs as they are here, and nothing of a connection.
-
-        Args:
-            known: a URI, and what it is here.
-        """
+        """Return a result as the present caller is given it; `known` is a URI, and what it is here."""
         meta = result.get("_meta")
         if isinstance(meta, dict) and not _OF_CONNECTION.isdisjoint(meta):
             kept = {key: value for key, value in meta.items() if key not in _OF_CONNECTION}
             result = {**result, "_meta": kept} if kept else {key: result[key] for key in result if key != "_meta"}
+        if "taskId" in result and isinstance(inlined := result.get("result"), dict):
+            result = {**result, "result": self.as_here(inlined)}
         given = partial(self.given, self.config.name)
         return with_uris(result, lambda uri: known[1] if known is not None and uri == known[0] else given(uri))
 
@@ -376,7 +374,7 @@ class Caller:
                 given = {**params, **{key: value for key, value in more.items() if value is not None}}
                 result = await live.ask(kind.method, given, takes)
                 if result.get("resultType") == "task":
-                    return self.waiting.task_ids.taken(self, params.get("name"), result, live if takes else None)
+                    return self.waiting.task_ids.taken(self.config, result, live if takes else None)
                 if result.get("resultType") != "input_required":
                     return result
                 return mcp_types.InputRequiredResult.model_validate(result)

@@ -259,11 +259,6 @@ class UpstreamProvider(KeptProvider):
         """Return every tool, whoever may use it."""
         return self._listed("tools")
 
-    def tool_of(self, upstream: str, tool: str) -> components.UpstreamTool | None:
-        """Return what an upstream of the present caller's lists by that name; None where it is not listed here."""
-        _, found = self._present.made.get(Key(upstream, "tools", tool), (None, None))
-        return found
-
     @property
     def notices(self) -> tuple[str, ...]:
         """A line for each component that bears another name than its own, or is left out."""

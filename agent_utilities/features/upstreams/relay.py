@@ -64,18 +64,11 @@ def can_be_asked(capabilities: mcp_types.ClientCapabilities | None) -> bool:
 
 
 def told_of_tasks(error: mcp_types.ErrorData, tool: Mapping[str, Any]) -> mcp_types.ErrorData:
-    """Return an upstream's error, with a word on what would do where its tool must run as a background task."""
-    match error.code, error.data:
-        case mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, {"requiredCapabilities": {"extensions": {**extensions}}}:
-            told = f"that takes a client of 2026-07-28 that declares {TASKS_EXTENSION_ID}"
-            told = told if TASKS_EXTENSION_ID in extensions else ""
-        case mcp_types.METHOD_NOT_FOUND, _:  # so 2025-11-25 has it
-            told = "a gateway carries none of its protocol version: call it at its own server"
-            told = told if "required" in str(tool.get("execution")) else ""
-        case _:
-            told = ""
-    told = f"{error.message}; this tool runs as a background task alone, and {told}" if told else error.message
-    return error.model_copy(update={"message": told})
+    """Return an upstream's error, with a word on why where it is that its tool must run as a task of 2025-11-25."""
+    if error.code != mcp_types.METHOD_NOT_FOUND or "required" not in str(tool.get("execution")):
+        return error
+    told = "this tool runs as a background task alone, and a gateway carries none: call it at its own server"
+    return error.model_copy(update={"message": f"{error.message}; {told}"})
 
 
 def as_error_data(error: UpstreamError) -> mcp_types.ErrorData:

@@ -26,7 +26,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.features.upstreams.relay import ServerRelay, as_error_data
-from agent_utilities.mcp.answers import has
 from agent_utilities.mcp.request import TOOL_OF_TASK, Request, request_in_force
 from agent_utilities.mcp.surface.catalogs import caller_key
 from agent_utilities.mcp.surface.components import entry_of
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from agent_utilities.features.upstreams.calls import Caller
     from agent_utilities.features.upstreams.provider import UpstreamProvider
     from agent_utilities.mcp.agent_server import AgentServer
+    from agent_utilities.upstream.config import UpstreamConfig
     from agent_utilities.upstream.connections.session import UpstreamSession
     from agent_utilities.upstream.supervision.upstream import Upstream
 
@@ -53,7 +53,7 @@ _Context = ServerRequestContext[Any, Any]
 class _Task(NamedTuple):
     upstream: str
     tool: str
-    """What the upstream calls it."""
+    """By the name that it is called by here."""
     of: list[str]
     """Who started it."""
     id: str
@@ -72,7 +72,7 @@ class TaskIds:
         key = blake2b(server.encode(), digest_size=32, key=secret or os.urandom(32), person=b"ids of tasks").digest()
         self._codec = AESGCMRequestStateCodec([key])
 
-    def taken(self, by: Caller, tool: Any, result: dict[str, Any], session: UpstreamSession | None) -> dict[str, Any]:
+    def taken(self, by: UpstreamConfig, result: dict[str, Any], session: UpstreamSession | None) -> dict[str, Any]:
         """Return what tells of a task that an upstream has made of a call, with an id of ours.
 
         Its process is kept for as long as the task may be asked for, or a call may take.
@@ -85,14 +85,14 @@ class TaskIds:
         """
         request, theirs, ttl_ms = request_in_force(), result.get("taskId"), result.get("ttlMs")
         if request is None or session is None:
-            raise UpstreamError(by.config.name, "not MCP", "it answered with a task, and none was to be made")
+            raise UpstreamError(by.name, "not MCP", "it answered with a task, and none was to be made")
         if not isinstance(theirs, str) or not 0 < len(theirs) <= _LONGEST_ID:
-            raise UpstreamError(by.config.name, "not MCP", f"it answered with a task whose id is {theirs!r:.99}")
-        limit_ms = by.config.limits.call_s * 1_000
+            raise UpstreamError(by.name, "not MCP", f"it answered with a task whose id is {theirs!r:.99}")
+        limit_ms = by.limits.call_s * 1_000
         lasts_s = (min(limit_ms, ttl_ms) if isinstance(ttl_ms, int | float) else limit_ms) / 1_000
         session.works_until_s = max(session.works_until_s, asyncio.get_running_loop().time() + lasts_s)
         request.values[TOOL_OF_TASK] = request.params["name"]
-        task = _Task(by.config.name, tool, _whose(request), theirs)
+        task = _Task(by.name, request.params["name"], _whose(request), theirs)
         return {**result, "taskId": self._codec.seal(json.dumps(task).encode())}
 
     def opened(self, given: Any, request: Request) -> _Task | None:
@@ -144,9 +144,12 @@ class Tasks:
         return any(bounds.refusal(entry_of("tool", tool)) is None for tool in of_tasks)
 
     async def __call__(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
-        """Answer a request for a task of an upstream's; what is none, or may be of the server's own, goes on."""
+        """Answer a request for a task of an upstream's; what is none, or may be of the server's own, goes on.
+
+        A stream is told of no task, and acknowledges none: whoever wants to know asks.
+        """
         request, answer = request_in_force(), None
-        if request is not None and ctx.method in _METHODS and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        if request is not None and _is_of_tasks(ctx) and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             await self._host.features.wait_for_first(request.selection, "tool")
             answer = await self._answer(ctx, request) if self.are_told(request) else None
         return await call_next(ctx) if answer is None else answer
@@ -159,26 +162,33 @@ class Tasks:
         """
         relay = ServerRelay(cast(Any, SimpleNamespace(request_context=ctx, fastmcp=self._host)))
         given = (ctx.params or {}).get("taskId")
-        _check(ctx, relay, given)
+        _check(relay, given)
+        if ctx.method not in _METHODS:
+            return None
         task = self._provider.waiting.task_ids.opened(given, request)
-        tool = None if task is None else self._provider.tool_of(task.upstream, task.tool)
-        is_usable = await has(self._host, "tool", _NO_TOOL if tool is None else tool.name)
-        if task is not None and tool is not None and is_usable:
-            request.values[TOOL_OF_TASK] = tool.name
-            return await _asked(tool.caller, relay, ctx, task.id)
+        tool: Any = await self._host.get_tool(_NO_TOOL if task is None else task.tool)
+        caller: Caller | None = getattr(getattr(tool, "parent_tool", tool), "caller", None)
+        if task is not None and caller is not None and caller.config.name == task.upstream:
+            request.values[TOOL_OF_TASK] = task.tool
+            return await _asked(caller, relay, ctx, task.id)
         if low_level_server(self._host).get_request_handler(ctx.method) is not None:
             return None  # it may be of the server's own
         raise MCPError(mcp_types.INVALID_PARAMS, f"Task {given} not found")
 
 
-def _check(ctx: _Context, relay: ServerRelay, task: Any) -> None:
+def _is_of_tasks(ctx: _Context) -> bool:
+    wished = (ctx.params or {}).get("notifications") if ctx.method == "subscriptions/listen" else None
+    return ctx.method in _METHODS or (isinstance(wished, dict) and "taskIds" in wished)
+
+
+def _check(relay: ServerRelay, task: Any) -> None:
     """Refuse a request of a client that does not declare tasks, or whose header names another one."""
     if not relay.takes_tasks:
         told = f"the client does not declare {TASKS_EXTENSION_ID} with this request"
         data = {"requiredCapabilities": {"extensions": TASKS}}
         raise MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, told, data)
     header = None if relay.headers is None else relay.headers.get(MCP_NAME_HEADER)
-    if header is not None and decode_header_value(header) != task:
+    if task is not None and header is not None and decode_header_value(header) != task:
         raise MCPError(HEADER_MISMATCH, f"the {MCP_NAME_HEADER} header and `taskId` in the body differ")
 
 
@@ -198,7 +208,4 @@ async def _asked(caller: Caller, relay: ServerRelay, ctx: _Context, theirs: str)
     except MCPError as error:
         message = re.sub(rf"(?<![\w-]){re.escape(theirs)}(?![\w-])", ours, error.message)
         raise MCPError(error.code, message, error.data) from None
-    result = caller.as_here(raw)
-    if isinstance(inlined := result.get("result"), dict):
-        result = {**result, "result": caller.as_here(inlined)}
-    return {**result, "taskId": ours} if "taskId" in result else result
+    return caller.as_here({**raw, "taskId": ours} if "taskId" in raw else raw)
