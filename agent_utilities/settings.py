@@ -150,7 +150,7 @@ class Settings(BaseModel):
     access: list[dict[str, Any]] = Field(default_factory=list)
     """In a file, as `[[access]]`: rules that say who may what; the first that fits holds."""
     secret_key: SecretStr = SecretStr("")
-    """What seals callers' logins at a gateway's servers, and what replicas share, of `agent-utilities key new`."""
+    """What seals callers' logins at servers, ids of tasks, and what replicas share, of `agent-utilities key new`."""
     secret_key_file: str = ""
     """The file that holds that key, where `secret_key` does not."""
     audit_file: str = ""

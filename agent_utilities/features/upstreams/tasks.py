@@ -124,11 +124,11 @@ def declared(caller: Caller, relay: ServerRelay, method: str, tool: Any) -> Mapp
     there. And where they are known again, if the upstream has a process for each.
     """
     request = request_in_force()
-    if request is None or method != "tools/call" or request.method != method or not relay.takes_tasks:
+    if request is None or method != "tools/call" or request.method != method or not has_tasks(caller.upstream):
         return None
     is_called = request.params.get("name") == caller.namespace.namespaced(caller.config.name, str(tool))
     is_found_again = not caller.config.isolate or isinstance(relay.session, str)
-    return TASKS if is_called and is_found_again and has_tasks(caller.upstream) else None
+    return TASKS if is_called and is_found_again and relay.takes_tasks else None
 
 
 class Tasks:
