@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import Any
 
+import httpx2
 from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
 from tests.wire.http_raw import Headers, RawHttp
@@ -57,3 +59,20 @@ class TaskClient:
     def get(self, task: str) -> Any:
         """Return how far a task is, or the error."""
         return self.ask("tasks/get", {"taskId": task})
+
+
+Ask = Callable[..., Awaitable[Any]]
+
+
+def asking(web: httpx2.AsyncClient) -> Ask:
+    """Return what asks by a client of a server's application, in this process, and returns the whole answer."""
+    meta = {**ENVELOPE, CLIENT_CAPABILITIES_META_KEY: {"extensions": TASKS}}
+
+    async def ask(method: str, params: dict[str, Any], token: str = "", query: str = "") -> Any:
+        name = params.get("name") or params.get("taskId") or ""
+        headers = [ACCEPT, ("mcp-protocol-version", MODERN), ("mcp-method", method), ("mcp-name", name)]
+        headers += [("authorization", f"Bearer {token}")] if token else []
+        answer = await web.post(f"/mcp{query}", json=jsonrpc(method, params, meta=meta), headers=dict(headers))
+        return answer.json()
+
+    return ask

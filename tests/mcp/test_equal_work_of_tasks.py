@@ -4,43 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
-from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
 from agent_utilities import create_gateway
 from tests.fleet.replicas import until
-from tests.mcp.task_clients import TASKS
+from tests.mcp.task_clients import Ask, asking
 from tests.parts import upstreams_of
 from tests.upstream.supervised import gateway_of, script
-from tests.wire.wires import ACCEPT, ENVELOPE, MODERN, jsonrpc
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(60)]
 
 TOKENS = StaticTokenVerifier({name: {"client_id": "desk", "sub": name} for name in ("ann", "bob")})
-META = {**ENVELOPE, CLIENT_CAPABILITIES_META_KEY: {"extensions": TASKS}}
-Ask = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-def asking(web: httpx2.AsyncClient) -> Ask:
-    async def ask(who: str, method: str, params: dict[str, Any], query: str = "") -> Any:
-        name = params.get("name") or params["taskId"]
-        headers = [ACCEPT, ("mcp-protocol-version", MODERN), ("mcp-method", method), ("mcp-name", name)]
-        headers.append(("authorization", f"Bearer {who}"))
-        answer = await web.post(f"/mcp{query}", json=jsonrpc(method, params, meta=META), headers=dict(headers))
-        return answer.json()
-
-    return ask
 
 
 async def n_steps(ask: Ask, who: str, task: str, query: str) -> int:
@@ -54,7 +37,7 @@ async def n_steps(ask: Ask, who: str, task: str, query: str) -> int:
         counts.append(0)
         sys.setprofile(count)
         try:
-            answer = await ask(who, "tasks/get", {"taskId": task}, query)
+            answer = await ask("tasks/get", {"taskId": task}, who, query)
         finally:
             sys.setprofile(None)
         assert answer["error"]["message"] == f"Task {task} not found"
@@ -72,7 +55,7 @@ async def test_it_is(tmp_path: Path) -> None:
     ):
         await until(lambda: upstreams_of(gateway).upstreams["up"].snapshot is not None)
         ask = asking(web)
-        made = await ask("ann", "tools/call", {"name": "up_work", "arguments": {"waits": True}})
+        made = await ask("tools/call", {"name": "up_work", "arguments": {"waits": True}}, "ann")
         task = made["result"]["taskId"]
         for who, query in (("bob", ""), ("ann", "?disabled_tools=up_work")):
             hidden, unknown = [await n_steps(ask, who, each, query) for each in (task, task[:9] + task[:8:-1])]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -15,14 +17,17 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.server.transforms import Namespace
 from mcp.shared.exceptions import MCPError
 
+from agent_utilities import create_gateway, create_mcp_server
 from agent_utilities.features.upstreams.tasks import TaskIds
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.sealed_store import new_key
 from tests.every import every
 from tests.fleet.replicas import until
 from tests.mcp.gateways import Served, served
-from tests.mcp.task_clients import TASKS, TaskClient
-from tests.upstream.supervised import faulty, script
+from tests.mcp.in_process import web_of
+from tests.mcp.task_clients import TASKS, TaskClient, asking
+from tests.parts import upstreams_of
+from tests.upstream.supervised import faulty, gateway_of, script
 from tests.upstream.tasks_server import Server, serve_http
 
 pytestmark = [pytest.mark.outside, pytest.mark.timeout(90)]
@@ -140,6 +145,13 @@ class TestWhoTakesTasks:
         for name in ("up", "other"):
             made = TaskClient(gateway.url).call(f"{name}_work", more={"status": "completed", "result": link})
         assert made["result"]["content"][0]["uri"] == "note://other/at-once"
+
+    def test_is_asked_before_the_task_is_made_too(self, gateway: Served) -> None:
+        client, first = TaskClient(gateway.url), {"name": "up_work", "arguments": {"first": True}}
+        asked = client.ask("tools/call", first)
+        assert asked["resultType"] == "input_required"
+        made = client.ask("tools/call", {**first, "inputResponses": ANSWERS, "requestState": asked["requestState"]})
+        assert client.get(made["taskId"])["status"] == "completed"
 
     def test_calls_by_tool_search_too(self, gateway: Served) -> None:
         client = TaskClient(gateway.url, query="?tool_search=on")
@@ -290,7 +302,8 @@ class TestAnotherProcess:
         assert told.get("status") == ("working" if keys == (KEY, KEY) else None)
 
     def test_of_another_server_knows_none(self) -> None:
-        one, other = (TaskIds(name, b"k" * 32)._codec for name in ("one", "other"))
+        servers = [create_mcp_server(name, environ={"MCP_GRAPH": "off"}) for name in ("one", "other")]
+        one, other = (TaskIds(server, b"k" * 32)._codec for server in servers)
         with pytest.raises(Exception, match="unknown key"):
             other.unseal(one.seal(b""))
 
@@ -332,6 +345,17 @@ class TestACallOnTheWay:
             assert TaskClient(gateway.url).call("own")["content"][0]["text"] == "ran as a call"
             gateway.gateway.add_transform(Namespace("far"))
             assert TaskClient(gateway.url).call("far_up_work")["content"][0]["text"] == "ran as a call"
+
+
+@pytest.mark.anyio
+async def test_a_gateway_that_is_mounted_makes_none_since_nobody_could_ask_there(tmp_path: Path) -> None:
+    environ = {**os.environ, "MCP_GRAPH": "off", "MCP_GATEWAY_FOLDER": str(tmp_path)}
+    gateway, top = create_gateway(gateway_of(up()), environ=environ), create_mcp_server("top", environ=environ)
+    top.mount(gateway)
+    async with web_of(top) as web:
+        await until(lambda: upstreams_of(gateway).upstreams["up"].snapshot is not None)
+        called = await asking(web)("tools/call", {"name": "up_work", "arguments": {}})
+    assert called["result"]["content"][0]["text"] == "ran as a call"
 
 
 def test_an_upstream_without_the_extension_is_told_of_none_and_nothing_is_announced() -> None:

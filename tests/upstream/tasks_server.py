@@ -23,14 +23,20 @@ META = "io.modelcontextprotocol/"
 EXTENSION = "io.modelcontextprotocol/tasks"
 MODERN = "2026-07-28"
 Message = dict[str, Any]
+_SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
+QUESTION: Message = {
+    "method": "elicitation/create",
+    "params": {"mode": "form", "message": "Who?", "requestedSchema": _SCHEMA},
+}
 
 
 class Task:
     """A task, which ends at once but for what the arguments of its call say.
 
     Args:
-        given: `id` is what it is called; with `waits` it works until `end` is called, `asks` has it want an answer,
-            `fails` has it end by an error, `result` is its result, `more` is told beside it, and `ttlMs` is its.
+        given: `id` is what it is called; with `first` it asks before there is a task, with `waits` it works until `end`
+            is called, `asks` has it want an answer, `fails` has it end by an error, `result` is its result, `more` is
+            told beside it, and `ttlMs` is its.
     """
 
     def __init__(self, n: int, given: Message) -> None:
@@ -56,9 +62,7 @@ class Task:
         if whole and self.status == "failed":
             told["error"] = {"code": -32099, "message": "it broke", "data": {"own": 1}}
         if whole and self.status == "input_required":
-            schema = {"type": "object", "properties": {"name": {"type": "string"}}}
-            params = {"mode": "form", "message": "Who?", "requestedSchema": schema}
-            told["inputRequests"] = {"who": {"method": "elicitation/create", "params": params}}
+            told["inputRequests"] = {"who": QUESTION}
         return told
 
 
@@ -108,7 +112,10 @@ class Server:
             return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names], **kept}
         if method == "tools/call":
             offered = params["_meta"][f"{META}clientCapabilities"].get("extensions", {})
-            return self._called(params["name"], params.get("arguments") or {}, offered)
+            given = params.get("arguments") or {}
+            if given.get("first") and "inputResponses" not in params:
+                return {"resultType": "input_required", "inputRequests": {"who": QUESTION}, "requestState": "asked"}
+            return self._called(params["name"], given, offered)
         if not method.startswith("tasks/"):
             raise RpcError(-32601, f"no such method: {method}")
         return self._of_task(method, params)

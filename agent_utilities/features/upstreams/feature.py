@@ -98,7 +98,7 @@ class Upstreams(Feature):
         )
         self.provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
         text, file = operator.settings.secret_key.get_secret_value(), operator.settings.secret_key_file
-        self.provider.waiting.task_ids = TaskIds(host.name, read_key(text, file) if text or file else None)
+        self.provider.waiting.task_ids = TaskIds(host, read_key(text, file) if text or file else None)
         self.tasks = Tasks(host, self.provider)
         low_level_server(host).middleware.append(self.tasks)
         self.subscriptions = Subscriptions(host)

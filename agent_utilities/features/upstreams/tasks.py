@@ -64,12 +64,13 @@ class TaskIds:
     """Ids of ours for upstreams' tasks: who has one can read nothing in it, and nobody can make one up.
 
     Args:
-        server: at which, and at whose replicas, they are known.
+        host: at which, and at whose replicas, they are known; at none where None.
         secret: the operator's key; without one they are of this process alone.
     """
 
-    def __init__(self, server: str = "", secret: bytes | None = None) -> None:
-        key = blake2b(server.encode(), digest_size=32, key=secret or os.urandom(32), person=b"ids of tasks").digest()
+    def __init__(self, host: AgentServer | None = None, secret: bytes | None = None) -> None:
+        self.host, name = host, "" if host is None else host.name
+        key = blake2b(name.encode(), digest_size=32, key=secret or os.urandom(32), person=b"ids of tasks").digest()
         self._codec = AESGCMRequestStateCodec([key])
 
     def taken(self, by: UpstreamConfig, result: dict[str, Any], session: UpstreamSession | None) -> dict[str, Any]:
@@ -120,13 +121,14 @@ def has_tasks(upstream: Upstream) -> bool:
 def declared(caller: Caller, relay: ServerRelay, method: str, tool: Any) -> Mapping[str, Any] | None:
     """Return the extensions that a request declares to its upstream: tasks, where its own caller can be given one.
 
-    So it is where they take tasks, and call this very tool: what a tool of the author's calls on its way is awaited
-    there. And where they are known again, if the upstream has a process for each.
+    So it is where they take tasks, and call this very tool of this very server: what another tool calls on its way is
+    awaited there. And where they are known again, if the upstream has a process for each.
     """
     request = request_in_force()
     if request is None or method != "tools/call" or request.method != method or not has_tasks(caller.upstream):
         return None
-    is_called = request.params.get("name") == caller.namespace.namespaced(caller.config.name, str(tool))
+    is_here = any(each.host is caller.waiting.task_ids.host for each in request.entered[-1:])
+    is_called = is_here and request.params.get("name") == caller.namespace.namespaced(caller.config.name, str(tool))
     is_found_again = not caller.config.isolate or isinstance(relay.session, str)
     return TASKS if is_called and is_found_again and relay.takes_tasks else None
 
