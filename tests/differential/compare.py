@@ -42,7 +42,7 @@ LISTS = {
 }
 _N_CLIENTS = 6
 """Connections to the gateway in each era; as many requests are under way at once."""
-_CALL_S = 5
+_CALL_S = 60
 N_LISTED = 200
 """How many components of each kind each server lists, beside those that play."""
 
