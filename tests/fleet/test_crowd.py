@@ -17,6 +17,10 @@ from tests.wire.processes import HttpProcess, Launch, served
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(900)]
 
 
+EVERY_KIND = 32
+"""Clients of which each is of another kind, by their era, who they are, and the tools that are active for them."""
+
+
 class Fleet:
     """Redis, three gateways, and the crowd that works over them."""
 
@@ -47,7 +51,7 @@ async def fleet(folder: Path, n_clients: int) -> AsyncIterator[Fleet]:
 
 
 async def test_loses_what_was_under_way_where_two_gateways_are_killed(tmp_path: Path) -> None:
-    async with fleet(tmp_path, 100) as it:
+    async with fleet(tmp_path, EVERY_KIND) as it:
         for each in it.gateways.processes[:2]:
             each.process.kill()
             await it.crowd.until_each_got(3)
@@ -68,8 +72,9 @@ async def test_of_300_loses_what_was_under_way(seconds: int, tmp_path: Path) -> 
             await it.crowd.until_each_got(1)
 
 
-async def test_goes_on_while_redis_fails_in_each_of_its_ways(tmp_path: Path) -> None:
-    async with fleet(tmp_path, 60) as it:
+@pytest.mark.parametrize("n_clients", [EVERY_KIND, pytest.param(120, marks=pytest.mark.nightly)])
+async def test_goes_on_while_redis_fails_in_each_of_its_ways(n_clients: int, tmp_path: Path) -> None:
+    async with fleet(tmp_path, n_clients) as it:
         redis, got = it.redis, it.crowd.until_each_got
         redis.slow(2)
         await got(2)
