@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # xdist has no types
 
-FOLDERS = ("tests/graph/", "tests/wire/")
-"""Folders whose tests share servers over all their files, which are started once: Neo4j, and the bounded server."""
+FOLDERS = ("tests/graph/",)
+"""Folders whose tests share a server over all their files which takes long to start: Neo4j."""
+_LONG = ("tests/graph/", "tests/wire/")
+"""Folders of which few tests take minutes."""
 _USUAL_S = 300
 """The limit of a test that has none of its own."""
 
@@ -23,8 +25,8 @@ def scope_of(nodeid: str) -> str:
 def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Return tests as they are to be given out, those of one scope as they were among themselves.
 
-    First come those whose own limit lets them take long, then the largest scopes: nobody is to wait in the end for one
-    process that was given few tests of a minute each.
+    First come those whose own limit, or whose folder, lets them take long, then the largest scopes: nobody is to wait
+    in the end for one process that was given few tests of a minute each.
     """
     n_tests, limits_s = Counter[str](), dict[str, float]()
     for item in items:
@@ -36,7 +38,8 @@ def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def _rank(scope: str, n_tests: Counter[str], limits_s: dict[str, float]) -> tuple[bool, int]:
-    return limits_s.get(scope, 0) <= _USUAL_S, -n_tests[scope]
+    is_long = scope.startswith(_LONG) or limits_s.get(scope, 0) > _USUAL_S
+    return not is_long, -n_tests[scope]
 
 
 class BySharedServers(LoadScopeScheduling):  # type: ignore[misc]

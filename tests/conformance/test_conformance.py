@@ -128,7 +128,7 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             urls[maker] = stack.enter_context(_served(maker, stack.enter_context(_served("factory"))))
         deferring = {"MCP_TOOL_SEARCH": "on", "MCP_PINNED_TOOLS": ",".join(PINNED)}
         urls["searched"] = stack.enter_context(_served("factory", **deferring))
-        with ThreadPoolExecutor(max_workers=2) as pool:
+        with ThreadPoolExecutor(max_workers=len(urls)) as pool:
             return {key: run for made in pool.map(run_all, urls, urls.values()) for key, run in made.items()}
 
 

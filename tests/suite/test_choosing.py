@@ -39,8 +39,12 @@ class TestOrder:
         assert self.order(small, *large, *long) == self.order(*long, small, *large) == expected
 
     def test_has_folders_that_share_servers_as_one(self) -> None:
-        tests = Test("tests/x.py::1"), Test("tests/x.py::2"), *(Test(f"tests/wire/{n}.py::1") for n in "abc")
-        assert self.order(*tests)[:3] == [f"tests/wire/{n}.py::1" for n in "abc"]
+        tests = Test("tests/x.py::1", 900), Test("tests/x.py::2"), *(Test(f"tests/graph/{n}.py::1") for n in "abc")
+        assert self.order(*tests)[:3] == [f"tests/graph/{n}.py::1" for n in "abc"]
+
+    def test_has_folders_first_of_which_few_tests_take_long(self) -> None:
+        tests = Test("tests/x.py::1"), Test("tests/x.py::2"), Test("tests/wire/a.py::1")
+        assert self.order(*tests)[0] == "tests/wire/a.py::1"
 
     @pytest.mark.parametrize("other", [Test("tests/a.py::1", 300), Test("tests/a.py::1", 900, is_nightly=True)])
     def test_heeds_no_limit_that_is_usual_or_a_nights(self, other: Test) -> None:
