@@ -38,6 +38,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if (worker := getattr(config, "workerinput", None)) is not None and config.args == config.getini("testpaths"):
+        from tests.sharing import folders_from
+
+        config.args = folders_from(config.rootpath, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
     config.stash[_RUN] = environment.begin()
     subprocess.Popen = Program  # type: ignore[misc]
     config.pluginmanager.register(GraphReport(), "graph-report")

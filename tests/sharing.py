@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,12 +32,26 @@ def in_order(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     in the end for one process that was given few tests of a minute each.
     """
     n_tests, limits_s = Counter[str](), dict[str, float]()
+    items = sorted(
+        items, key=lambda item: item.nodeid.partition("::")[0]
+    )  # each process collects in an order of its own
     for item in items:
         scope, limit = scope_of(item.nodeid), item.get_closest_marker("timeout")
         n_tests[scope] += 1
         if limit is not None and item.get_closest_marker("nightly") is None:
             limits_s[scope] = max(limits_s.get(scope, 0), *limit.args)
     return sorted(items, key=lambda item: _rank(scope_of(item.nodeid), n_tests, limits_s))
+
+
+def folders_from(root: Path, n: int, of_n: int) -> list[str]:
+    """Return all folders of tests, beginning with the share of one of several processes.
+
+    What one process has compiled the others read: they do not all compile the same at once, where nothing is compiled.
+    """
+    every = [*sorted(each for each in root.glob("tests/*/") if any(each.rglob("test_*.py"))), root / "agents"]
+    n_files = list(accumulate(len(list(folder.rglob("test_*.py"))) for folder in every))
+    start = bisect(n_files, n_files[-1] * n // of_n)
+    return [str(folder) for folder in (*every[start:], *every[:start])]
 
 
 def _rank(scope: str, n_tests: Counter[str], limits_s: dict[str, float]) -> tuple[bool, int]:
