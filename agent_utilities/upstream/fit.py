@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Self
 
 import mcp_types
-from mcp_types.methods import serialize_server_result
-from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, ValidationError
+from mcp_types.methods import SERVER_RESULTS, serialize_server_result
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 
 ENVELOPE: Mapping[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 """What a result of 2026-07-28 bears beside its own keys, and what it means where it does not say it."""
@@ -47,6 +47,40 @@ KINDS = {kind.method: kind for kind in (TOOL, PROMPT, RESOURCE, TEMPLATE)}
 """The kinds, by the method that lists them."""
 
 
+class _Frontmatter(BaseModel):
+    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)
+    description: str = Field(min_length=1, max_length=1024)
+
+
+class _File(BaseModel):
+    uri: str
+    digest: str = Field(pattern=r"^sha256:[0-9a-f]{64}$")
+    size: int = Field(ge=0)
+
+
+class Skill(BaseModel):
+    """A skill as the extension of SEP-2640 has it: clients refuse a whole list for one that is otherwise."""
+
+    uri: str
+    frontmatter: _Frontmatter
+    resources: list[_File] | Literal["dynamic"]
+
+    @model_validator(mode="after")
+    def _is_a_folder(self) -> Self:
+        files = [self.uri] if self.resources == "dynamic" else [file.uri for file in self.resources]
+        folder, name = self.uri.removesuffix("SKILL.md"), f"/{self.frontmatter.name}/SKILL.md"
+        is_whole = self.uri in files and len({*files}) == len(files)
+        if not (is_whole and self.uri.endswith(name) and all(uri.startswith(folder) for uri in files)):
+            raise ValueError(f"its files are not {name[1:]} and what is beside it, each once")
+        return self
+
+
+SKILL = Kind("skill", "skills/list", "skills", "uri", Skill, "uri", "skills")
+SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
+_PAGE = create_model("Skills", skills=(list[Skill], ...))
+RESULTS = {**SERVER_RESULTS, **{(SKILL.method, version): _PAGE for version in KNOWN_PROTOCOL_VERSIONS}}
+
+
 @dataclass(frozen=True, slots=True)
 class Fit:
     """A component as clients of one era can read it.
@@ -68,7 +102,7 @@ def fitted(kind: Kind, item: Mapping[str, Any], *, is_modern: bool, as_sieved: b
     Args:
         as_sieved: whether it is given as the SDK would have it, without keys of its server's own.
     """
-    version = LATEST_MODERN_VERSION if is_modern else LATEST_HANDSHAKE_VERSION
+    version = MODERN_PROTOCOL_VERSIONS[-1] if is_modern else LATEST_HANDSHAKE_VERSION
     given = {key: value for key, value in item.items() if not (is_modern and key in kind.foreign)}
     problem, is_mended = "", False
     if kind is TOOL and isinstance(hints := given.get("annotations"), dict):
@@ -79,7 +113,8 @@ def fitted(kind: Kind, item: Mapping[str, Any], *, is_modern: bool, as_sieved: b
             problem = f"annotations.{min(odd)}: neither true nor false"
     while True:
         try:
-            sieved = serialize_server_result(kind.method, version, {**ENVELOPE, kind.field: [given]})
+            result = {**ENVELOPE, kind.field: [given]}
+            sieved = serialize_server_result(kind.method, version, result, surface=RESULTS)
         except ValidationError as error:
             errors = error.errors(include_url=False, include_input=False, include_context=False)
             problem = problem or _told(kind, errors[0])

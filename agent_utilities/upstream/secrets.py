@@ -64,7 +64,7 @@ def without_secrets(snapshot: Snapshot, secrets: Sequence[str]) -> Snapshot:
     pattern = re.compile("|".join(map(re.escape, secrets)))
     content = snapshot.model_dump(mode="json", by_alias=True, exclude_unset=True)
     told: dict[str, Any] = {**content, "problems": list(snapshot.problems)}
-    for kind in ("tools", "prompts", "resources", "templates"):
+    for kind in ("tools", "prompts", "resources", "templates", "skills"):
         components = content.get(kind, [])
         told[kind] = [
             each for each in components if not any(pattern.search(str(each.get(key, ""))) for key in _IDENTITY)

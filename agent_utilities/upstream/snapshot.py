@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from agent_utilities.upstream.fit import SKILLS_EXTENSION
+
 Item = dict[str, Any]
 """A component as its upstream lists it."""
 
@@ -40,11 +42,18 @@ class Snapshot(BaseModel):
     """Its resources."""
     templates: tuple[Item, ...] = ()
     """Its resource templates."""
+    skills: tuple[Item, ...] = ()
+    """Its skills, each with its files."""
     problems: tuple[str, ...] = ()
     """One line for each component that could not be taken, such as a tool whose schema is none."""
 
     n_absent: int = 0
     """Of a gateway, how many of its own servers it had not reached yet: what they have comes later."""
+
+    @property
+    def has_skills(self) -> bool:
+        """Whether it says that it has skills; it need not list them."""
+        return SKILLS_EXTENSION in self.capabilities.get("extensions", {})
 
     @cached_property
     def digest(self) -> str:

@@ -70,6 +70,15 @@ class TestWithheld:
     def test_is_a_tool_that_is_new(self) -> None:
         assert withheld(LOCK, snapshot(GIT, STATUS, LOG, tool("push"))) == {"git/tools/push"}
 
+    def test_is_a_skill_that_is_new_or_told_otherwise_but_not_one_whose_files_changed(self) -> None:
+        uri = "skill://flow/SKILL.md"
+        skill = {"uri": uri, "frontmatter": {"name": "flow", "description": "Work so."}, "resources": "dynamic"}
+        told = {**skill, "frontmatter": {"name": "flow", "description": "Work otherwise."}}
+        lock = lock_of([snapshot(GIT, skills=(skill,))])
+        assert not withheld(lock, snapshot(GIT, skills=({**skill, "resources": []},)))
+        assert withheld(lock, snapshot(GIT, skills=(told,))) == {f"git/skills/{uri}"}
+        assert withheld(lock_of([snapshot(GIT)]), snapshot(GIT, skills=(skill,))) == {f"git/skills/{uri}"}
+
     def test_is_all_of_an_upstream_that_is_new(self) -> None:
         found = withheld(LOCK, snapshot(config("time"), tool("now")))
         assert found == {"time/tools/now", "time/prompts/p", "time/templates/file:///{a}", "time/instructions"}

@@ -28,7 +28,7 @@ from pydantic import BaseModel
 from agent_utilities.compat.sdk_client import learn_page, negotiate
 from agent_utilities.upstream.connections.calls import USUAL_LEVEL, CallsUnderWay, present_call
 from agent_utilities.upstream.errors import own_data
-from agent_utilities.upstream.fit import ENVELOPE, TOOL, fitted
+from agent_utilities.upstream.fit import ENVELOPE, RESULTS, SKILL, SKILLS_EXTENSION, TOOL, fitted
 from agent_utilities.upstream.http.http_client import HttpTrouble, http_trouble
 from agent_utilities.upstream.limits import TooMuchError, check_parts
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _OF_CALLS = {"notifications/progress", "notifications/message"}
 _KIND = {"resultType": ENVELOPE["resultType"]}
-_LISTS = {"tools/list", "prompts/list", "resources/list", "resources/templates/list"}
+_LISTS = {"tools/list", "prompts/list", "resources/list", "resources/templates/list", SKILL.method}
 """What is listed is judged item by item."""
 
 
@@ -186,7 +186,7 @@ class UpstreamSession(ClientSession):
         """
         raw = await self.ask(method, {"cursor": cursor} if cursor is not None else None)
         unjudged: dict[str, Any] = {field: []} if isinstance(raw.get(field), list) else {}
-        validate_server_result(method, self.protocol_version or "", {**raw, **unjudged})
+        validate_server_result(method, self.protocol_version or "", {**raw, **unjudged}, surface=RESULTS)
         return raw
 
 
@@ -240,6 +240,9 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
             told = plain(offered or mcp_types.ClientCapabilities())
             if extensions := (meta.get(mcp_types.CLIENT_CAPABILITIES_META_KEY) or {}).get("extensions"):
                 told["extensions"] = extensions
+            if call is None or method.startswith(("skills/", "resources/")):
+                # Some have them only for who says to know of them.
+                told["extensions"] = {**(told.get("extensions") or {}), SKILLS_EXTENSION: {}}
             meta = {**meta, mcp_types.CLIENT_CAPABILITIES_META_KEY: told}
         if call is not None:
             opts = {**(opts or {}), "headers": {**call.headers, **((opts or {}).get("headers") or {})}}

@@ -31,7 +31,7 @@ from agent_utilities.upstream.configuration.config_text import shown
 if TYPE_CHECKING:
     from agent_utilities.upstream.snapshot import Snapshot
 
-Locked = Literal["tools", "prompts", "templates", "instructions"]
+Locked = Literal["tools", "prompts", "templates", "skills", "instructions"]
 """What is locked, in the order of the file."""
 Kind = Locked | Literal["resources"]
 Definition: TypeAlias = Mapping[str, Any]
@@ -41,8 +41,10 @@ _READ: Mapping[Kind, set[str]] = {
     "tools": {"name", "title", "description", "inputSchema", "outputSchema", "annotations"},
     "prompts": {"name", "title", "description", "arguments"},
     "templates": {"name", "title", "description", "uriTemplate", "mimeType", "annotations"},
+    "skills": {"uri", "frontmatter"},
 }
 """The fields that a model reads, by kind."""
+_NAMED: Mapping[Kind, str] = {"templates": "uriTemplate", "skills": "uri"}
 _SCHEMAS = ("inputSchema", "outputSchema")
 
 
@@ -170,7 +172,7 @@ def definitions(snapshot: Snapshot) -> Iterator[tuple[Key, Definition]]:
         for component in getattr(snapshot, kind):
             read = {key: value for key, value in component.items() if key in fields and value is not None}
             told = {key: value if key in _SCHEMAS else _said(value) for key, value in read.items()}
-            yield Key(snapshot.upstream, kind, told["uriTemplate"] if kind == "templates" else told["name"]), told
+            yield Key(snapshot.upstream, kind, told[_NAMED.get(kind, "name")]), told
     if snapshot.instructions:
         yield Key(snapshot.upstream, "instructions", ""), {"instructions": snapshot.instructions}
 

@@ -19,7 +19,7 @@ from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.connections.session import UpstreamSession, has_ended, learn_tools, plain
 from agent_utilities.upstream.errors import UpstreamError
-from agent_utilities.upstream.fit import PROMPT, RESOURCE, TEMPLATE, TOOL, Kind, fitted
+from agent_utilities.upstream.fit import PROMPT, RESOURCE, SKILL, SKILLS_EXTENSION, TEMPLATE, TOOL, Kind, fitted
 from agent_utilities.upstream.http.http_client import http_trouble
 from agent_utilities.upstream.secrets import secrets_of, without_secrets
 from agent_utilities.upstream.snapshot import Item, Snapshot
@@ -45,7 +45,7 @@ def _taken(kind: Kind, raw: Mapping[str, Any]) -> tuple[list[tuple[str, Item, in
     items: list[tuple[str, Item, int]] = []
     problems: list[str] = []
     for item in raw[kind.field]:
-        name = item.get("name") if isinstance(item, dict) else None
+        name = item.get("name", item.get(kind.key)) if isinstance(item, dict) else None
         try:
             fits = {era: fitted(kind, item, is_modern=era) for era in _ERAS}
             written = to_json(item)
@@ -83,8 +83,9 @@ async def take_snapshot(
     if live.is_modern:
         await learn_tools(live, tools)
     others: dict[str, tuple[Any, ...]] = {}
-    of_others = (("prompts", PROMPT, has.prompts), ("resources", RESOURCE, has.resources))
-    for name, kind, is_there in (*of_others, ("templates", TEMPLATE, has.resources)):
+    of_resources = (("resources", RESOURCE, has.resources), ("templates", TEMPLATE, has.resources))
+    of_skills = ("skills", SKILL, SKILLS_EXTENSION in (has.extensions or {}))
+    for name, kind, is_there in (("prompts", PROMPT, has.prompts), *of_resources, of_skills):
         others[name] = await listing.of(kind, getattr(before, name, ())) if is_there else ()
     problems = listing.problems
     if not (has.tools or has.prompts or has.resources):
@@ -229,7 +230,7 @@ class Listing:
         has = {"tools", "prompts", "resources"}.intersection(shot.capabilities if shot is not None else ())
         if shot is None or shot.tools or not has:
             return False
-        return "tools" in has or not (shot.prompts or shot.resources or shot.templates)
+        return "tools" in has or not (shot.prompts or shot.resources or shot.templates or shot.skills)
 
     async def take(self, session: UpstreamSession, limit_s: float, empty_s: float, listed: asyncio.Event) -> None:
         """Take it anew on a session, once for all who ask together.
