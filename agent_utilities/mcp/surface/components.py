@@ -85,7 +85,10 @@ def entry_of(kind: ComponentKind, component: Any, traits: Traits | None = None) 
     """
     aliases: tuple[str, ...] = ()
     if kind in ("resource", "template"):
-        aliases = (getattr(component, "alias", component.name),)
+        # A file of a skill goes by the skill's name too; one of FastMCP's own providers tells it so.
+        manifest, path = getattr(component, "manifest", None), getattr(component, "skill_path", "")
+        own = manifest.frontmatter.name if manifest is not None else path.rpartition("/")[2]
+        aliases = (getattr(component, "alias", component.name), *getattr(component, "skills", (own,) * bool(own)))
     header_schema = None
     if kind == "tool" and traits is not None and _asks_for_headers(component.parameters):
         header_schema = component.parameters
