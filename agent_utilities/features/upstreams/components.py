@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -19,7 +19,7 @@ from agent_utilities.features.upstreams.calls import GET_PROMPT, READ_RESOURCE, 
 from agent_utilities.mcp.tool_origin import ForeignTool, ToolOrigin
 from agent_utilities.mcp.wire.lists import GROUPS_KEY
 from agent_utilities.selection.model import fold
-from agent_utilities.upstream.config import ToolOverride
+from agent_utilities.upstream.config import ToolOverride, UpstreamConfig
 from agent_utilities.upstream.fit import KINDS, PROMPT, RESOURCE, TEMPLATE, TOOL, Fit, Kind, fitted
 from agent_utilities.upstream.names import LONGEST_URI, original_uri
 
@@ -75,6 +75,8 @@ class OfUpstream(BaseModel):
     """Where the operator denies it, or None."""
     capabilities: frozenset[str] | None = Field(default=None, exclude=True)
     """The capabilities that bring it along; None for what the configuration itself has."""
+    skills: Sequence[str] = Field(default=(), exclude=True)
+    """Names of the skills that it is a file of, by which bounds know it too."""
     made: dict[str, Any] = Field(default_factory=dict, exclude=True)
     """What it was made with, by field, and the `definition` that comes to; and a `stamp`, see `ForeignTool`."""
 
@@ -89,7 +91,9 @@ class OfUpstream(BaseModel):
         return self.made["stamp"]
 
     @classmethod
-    def of(cls, caller: Caller, name: str, listed: dict[str, Any], denied_by: str | None = None) -> OfUpstream:
+    def of(
+        cls, caller: Caller, name: str, listed: dict[str, Any], denied_by: str | None = None, skills: Sequence[str] = ()
+    ) -> OfUpstream:
         """Return the component of what an upstream lists, of which some client can read something.
 
         FastMCP acts on what stands under its own key in a component's `meta` (whether it is enabled, which app may call
@@ -112,6 +116,7 @@ class OfUpstream(BaseModel):
             "caller": caller,
             "listed": listed,
             "denied_by": denied_by,
+            "skills": skills,
             "meta": kept or None,
             "tags": given.union(tag for tag in tags if fold(tag) not in caller.operators_tags),
             "version": version if isinstance(version, str) and "@" not in version else None,
@@ -149,6 +154,15 @@ class OfUpstream(BaseModel):
     def _overridden(self) -> Mapping[str, Any]:
         """Return what the operator's configuration says in its upstream's place."""
         return {}
+
+
+def operators_tags(configs: Iterable[UpstreamConfig]) -> frozenset[str]:
+    """Return the tags that are given by configurations, folded: no upstream can give one to what it lists."""
+    tags: set[str] = set()
+    for config in configs:
+        tags.update((config.name, *config.tags))
+        tags.update(tag for override in config.overrides.values() for tag in override.tags)
+    return frozenset(map(fold, tags))
 
 
 def _plain(value: Any) -> Any:

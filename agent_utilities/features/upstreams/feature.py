@@ -17,8 +17,9 @@ from agent_utilities.activation.deferral import AUTO
 from agent_utilities.catalog.model import KINDS, ComponentKind, entry
 from agent_utilities.compat import left_out, sdk_client
 from agent_utilities.compat.fastmcp_server import import_state, low_level_server
-from agent_utilities.features.upstreams.components import OfUpstream
-from agent_utilities.features.upstreams.provider import UpstreamProvider, operators_tags
+from agent_utilities.features.upstreams.components import OfUpstream, operators_tags
+from agent_utilities.features.upstreams.provider import UpstreamProvider
+from agent_utilities.features.upstreams.skills import Skills
 from agent_utilities.features.upstreams.subscriptions import Subscriptions, tells_updates
 from agent_utilities.features.upstreams.tasks import TASKS, TaskIds, Tasks
 from agent_utilities.mcp.agent_server import AgentServer
@@ -30,6 +31,7 @@ from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
 from agent_utilities.selection.model import NOTHING, NameSet, Selection, fold
 from agent_utilities.settings import Quota
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
+from agent_utilities.upstream.fit import SKILLS_EXTENSION
 from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.operator.lock import Change, accept, changes, read_lock, write_lock
 from agent_utilities.upstream.operator.operator_rules import ConfigFiles, OperatorRules
@@ -101,7 +103,7 @@ class Upstreams(Feature):
         self.provider.waiting.task_ids = TaskIds(host, read_key(text, file) if text or file else None)
         self.tasks = Tasks(host, self.provider)
         low_level_server(host).middleware.append(self.tasks)
-        self.subscriptions = Subscriptions(host)
+        self.subscriptions, self.skills = Subscriptions(host), Skills(host, self.provider)
         self.provider.on_taken = partial(host.notify, UpstreamsRenewed())
         host.add_provider(self.provider)
         unseen = filter(is_unseen, self.upstreams)
@@ -316,7 +318,7 @@ class Upstreams(Feature):
         return [*lines, *left_out(sdk_client.PARTS), *self.provider.notices]
 
     async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
-        """Return a greeting that says whether upstreams of the caller's have updates to be asked for, and tasks."""
+        """Return a greeting that says what upstreams of the caller's have: updates to be asked for, tasks and skills."""
         if request.method == "server/discover" and self.tasks.are_told(request):
             has = result["capabilities"]
             has["extensions"] = {**(has.get("extensions") or {}), **TASKS}
@@ -330,6 +332,9 @@ class Upstreams(Feature):
         else:  # of the author's own resources they tell themselves, on streams
             own = [each for each in await self.host.components("resource") if not isinstance(each, OfUpstream)]
             is_told = is_told or bool(own)
+            bounds, reached = request.verdict.bounds, self.provider.shown().reached.values()
+            if any(shot.has_skills and self.may_learn_of(caller.upstream, bounds) for caller, shot, _ in reached):
+                result["capabilities"].setdefault("extensions", {}).setdefault(SKILLS_EXTENSION, {})
         resources["subscribe"] = is_told
         return result
 

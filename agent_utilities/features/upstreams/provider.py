@@ -28,7 +28,6 @@ from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.runtime.waiting import finish_in_turns
-from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.names import Namespace, head, names_here, uris_here
 from agent_utilities.upstream.operator.lock import Key, Kind
@@ -60,8 +59,8 @@ _Renames = Callable[[str, str], str]
 """Returns the URI by which the present caller reads what an upstream calls by another."""
 _Reached = tuple[Caller, Snapshot, Mapping[Key, str]]
 """An upstream that was reached: what calls it, what it lists, and what of that is denied."""
-_Given = tuple[Caller, str, dict[str, Any], str | None]
-"""What a component is made of: what calls it, its name here, how it is listed, and where it is denied."""
+_Given = tuple[Caller, str, dict[str, Any], str | None, list[str]]
+"""What a component is made of: what calls it, its name here, how it is listed, where it is denied, and its skills."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +74,7 @@ class Union:
         reached: the upstreams that were reached, by name.
         made: every component with what it was made of, by what it is at its upstream.
         uris: what URIs lead to.
+        skills: by URI of its `SKILL.md` here, what is not denied, and its upstream.
     """
 
     by_kind: Mapping[Kind, dict[str, Any]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
@@ -83,6 +83,7 @@ class Union:
     reached: Mapping[str, _Reached] = field(default_factory=dict)
     made: Mapping[Key, tuple[_Given, Any]] = field(default_factory=dict)
     uris: Uris = field(default_factory=Uris)
+    skills: Mapping[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
 
 
 def union_of(
@@ -98,7 +99,7 @@ def union_of(
     upstreams = [own[each.config.name][0] if each.config.name in own else each for each in upstreams]
     prefixes = {upstream.config.name: upstream.config.prefix for upstream in upstreams}
     namespace = Namespace(prefixes, prefixes)
-    tags = operators_tags(upstream.config for upstream in upstreams)
+    tags = components.operators_tags(upstream.config for upstream in upstreams)
     seen = [(each, each.config, each.snapshot) for each in upstreams if each.config.enabled]
     reached: dict[str, _Reached] = {}
     for upstream, config, snapshot in seen:
@@ -108,7 +109,7 @@ def union_of(
             reached[config.name] = caller, snapshot, (yield from denials(config, snapshot))
     made: dict[Key, tuple[_Given, Any]] = {}
     union, notices = Union(), list(namespace.notices())
-    uris = Uris(union.by_kind["resources"], union.by_kind["templates"])
+    uris = Uris(union.by_kind["resources"], union.by_kind["templates"], skills=_folders(reached))
     for kind, (_, made_of) in _KINDS.items():
         called = made_of.kind.key
         listed = {name: [x[called] for x in getattr(shot, kind)] for name, (_, shot, _) in reached.items()}
@@ -127,21 +128,18 @@ def union_of(
                 name, key = here.get((upstream_name, original)), Key(upstream_name, kind, original)
                 if name is None or key in made:
                     continue
-                of = (caller, name, each, denied.get(key))
+                of = (caller, name, each, denied.get(key), uris.skills_with(namespace, upstream_name, original))
                 known = before.made.get(key)
                 made[key] = known if known is not None and known[0] == of else (of, made_of.of(*of))
                 union.by_kind[kind][name] = made[key][1]
     notices += (each.notice for each in union.by_kind["templates"].values() if each.parsed is None)
-    return Union(union.by_kind, tuple(notices), namespace.prefixes, reached, made, uris)
+    skills = yield from uris.take_skills(reached)
+    return Union(union.by_kind, tuple(notices), namespace.prefixes, reached, made, uris, skills)
 
 
-def operators_tags(configs: Iterable[UpstreamConfig]) -> frozenset[str]:
-    """Return the tags that are given by configurations, folded: no upstream can give one to what it lists."""
-    tags: set[str] = set()
-    for config in configs:
-        tags.update((config.name, *config.tags))
-        tags.update(tag for override in config.overrides.values() for tag in override.tags)
-    return frozenset(map(fold, tags))
+def _folders(reached: Mapping[str, _Reached]) -> set[tuple[str, str]]:
+    skills = ((name, skill["uri"]) for name, (_, shot, _) in reached.items() for skill in shot.skills)
+    return {(name, uri.removesuffix("/SKILL.md")) for name, uri in skills}
 
 
 _AT_ONCE = 1_000
@@ -188,6 +186,10 @@ class UpstreamProvider(KeptProvider):
     def _present(self) -> Union:
         """What the present caller is listed."""
         return self.of_caller() or self._union
+
+    def shown(self) -> Union:
+        """Return what the present caller is listed, before any bound."""
+        return self._present
 
     @property
     def generation_for_caller(self) -> Hashable:
@@ -309,7 +311,9 @@ class UpstreamProvider(KeptProvider):
         upstream, original = present.uris.named.get(uri) or self.links.of(present_caller()).get(uri) or ("", "")
         if upstream not in present.reached:
             return None
-        return components.UpstreamResource.of(present.reached[upstream][0], uri, {"uri": original, "name": original})
+        caller, listed = present.reached[upstream][0], {"uri": original, "name": original}
+        skills = present.uris.skills_with(caller.namespace, upstream, original)
+        return components.UpstreamResource.of(caller, uri, listed, skills=skills)
 
     async def _get_resource_template(self, uri: str, version: VersionSpec | None = None) -> ResourceTemplate | None:
         return _of_version(self._present.uris.template(uri) or self._present.uris.nearest_template(uri), version)

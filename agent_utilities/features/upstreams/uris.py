@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Set
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from cachetools import LRUCache
 
 from agent_utilities.upstream.names import LONGEST_URI, Namespace
+from agent_utilities.upstream.operator.lock import Key
+from agent_utilities.visibility.bounds import Steps
 
 _N_CALLERS = 1_000
 """How many callers' links are remembered; of more, those who read and were given none for longest are forgotten."""
 _CHARACTERS = 64 << 10
 """How many characters of URIs are remembered of each caller: some six hundred links, those used last."""
 _AROUND = 64
+_DEPTH = 16
 _OF_THE_WEB = ("http://", "https://")
 
 _Template = Any
@@ -48,12 +52,14 @@ class Uris:
         resources, templates: those that are listed, by URI here.
         here: by upstream and what it calls a resource that it lists, its URI here.
         named: by URI here, what is named by what is listed, and is in no list itself.
+        skills: the folders of skills, which end with their names.
     """
 
     resources: Mapping[str, Any] = field(default_factory=dict)
     templates: Mapping[str, _Template] = field(default_factory=dict)
     here: Mapping[Link, str] = field(default_factory=dict)
     named: dict[str, Link] = field(default_factory=dict)
+    skills: Set[Link] = frozenset()
 
     def template(self, uri: str) -> _Template | None:
         """Return the template that makes a URI."""
@@ -73,20 +79,54 @@ class Uris:
         """
         link = upstream, uri
         here = self.here.get(link, uri)
-        while (leads := self._listed_at(here) or links.get(here)) != link:
-            if leads is None:
-                made_by = self.template(here)
-                leads = None if made_by is None else (made_by.caller.config.name, made_by.original(here))
-                if leads == link:
-                    break
-                if leads is None or here != uri:  # a template of every URI takes none of another's
-                    if len(here) <= LONGEST_URI:
-                        links[here] = link
-                    break
+        while (leads := self._leads(here, link, links)) not in (None, link):
             if uri.startswith(_OF_THE_WEB):
                 return uri
             here = namespace.prefixed_uri(upstream, here)
+        if leads is None and len(here) <= LONGEST_URI:
+            links[here] = link
         return here
+
+    def of_skill(
+        self, namespace: Namespace, upstream: str, skill: Mapping[str, Any], *, links: MutableMapping[str, Link]
+    ) -> dict[str, Any]:
+        """Return a skill with the URIs of its files here; new ones are put in the links.
+
+        They refer to one another within their folder. So all bear a prefix where one of them leads to another upstream.
+        """
+        files = () if skill["resources"] == "dynamic" else skill["resources"]
+        here = {uri: uri for uri in (skill["uri"], *(file["uri"] for file in files))}
+        while any(self._leads(uri, link := (upstream, own), links) not in (None, link) for own, uri in here.items()):
+            here = {own: namespace.prefixed_uri(upstream, uri) for own, uri in here.items()}
+        links.update({uri: (upstream, own) for own, uri in here.items() if self._listed_at(uri) is None})
+        renamed = [{**file, "uri": here[file["uri"]]} for file in files]
+        return {**skill, "uri": here[skill["uri"]], "resources": renamed or "dynamic"}
+
+    def take_skills(self, reached: Mapping[str, Any]) -> Steps[dict[str, tuple[str, dict[str, Any]]]]:
+        """Return what skills are not denied, by URI here, each with its upstream, and have their files named."""
+        here = {}
+        for name, (caller, shot, denied) in reached.items():
+            for skill in shot.skills:
+                yield
+                if Key(name, "skills", skill["uri"]) not in denied:
+                    skill = self.of_skill(caller.namespace, name, skill, links=self.named)
+                    here[skill["uri"]] = name, skill
+        return here
+
+    def skills_with(self, namespace: Namespace, upstream: str, uri: str) -> list[str]:
+        """Return the names here of the skills that have a file of an upstream's, the innermost first."""
+        folders = accumulate(range(_DEPTH), lambda inner, _: inner.rpartition("/")[0], initial=uri)
+        names = [each.rpartition("/")[2] for each in folders if (upstream, each) in self.skills]
+        return [namespace.namespaced(upstream, name) for name in names]
+
+    def _leads(self, here: str, link: Link, links: Mapping[str, Link]) -> Link | None:
+        """Return what a URI here leads to, of those that a link may have; None where it is free for it."""
+        leads = self._listed_at(here) or links.get(here)
+        if leads is None and (made_by := self.template(here)) is not None:
+            leads = made_by.caller.config.name, made_by.original(here)
+            if leads != link and here != link[1]:  # a template of every URI takes none of another's
+                return None
+        return leads
 
     def _listed_at(self, uri: str) -> Link | None:
         found = self.resources.get(uri)

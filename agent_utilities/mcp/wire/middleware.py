@@ -54,6 +54,7 @@ _LOOK_UPS: dict[str, tuple[ComponentKind, str]] = {
     "prompts/get": ("prompt", "name"),
     "resources/read": ("resource", "uri"),
     "resources/subscribe": ("resource", "uri"),
+    "skills/get": ("resource", "uri"),
 }
 _GREETINGS = ("initialize", "server/discover")
 _NO_COMPLETION = mcp_types.CompleteResult(completion=mcp_types.Completion(values=[]))
