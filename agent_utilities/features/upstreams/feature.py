@@ -318,7 +318,7 @@ class Upstreams(Feature):
         return [*lines, *left_out(sdk_client.PARTS), *self.provider.notices]
 
     async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
-        """Return a greeting that says what upstreams of the caller's have: updates to be asked for, tasks and skills."""
+        """Return a greeting that says what the caller's upstreams have: updates to be asked for, tasks, skills."""
         if request.method == "server/discover" and self.tasks.are_told(request):
             has = result["capabilities"]
             has["extensions"] = {**(has.get("extensions") or {}), **TASKS}
