@@ -253,11 +253,13 @@ class TestAnIdOfOurs:
         assert bounded.ask(method, params(method, task)) == bounded.ask(method, params(method, "never"))
         assert bounded.ask(method, params(method, task))["code"] == -32601
 
-    def test_is_unknown_once_its_upstream_knows_none(self, gateway: Served) -> None:
-        client = TaskClient(gateway.url)
-        task = client.task(id="gone")
-        psutil.Process(client.text("up_told")["pid"]).kill()
-        assert client.get(task) == {"code": -32602, "message": f"task {task} has expired"}
+    def test_is_unknown_once_its_upstream_was_started_again(self) -> None:
+        with served(up()) as gateway:
+            client = TaskClient(gateway.url)
+            task = client.task(id="gone")
+            psutil.Process(client.text("up_told")["pid"]).kill()
+            asyncio.run(until(lambda: client.get(task)["code"] != -32603))  # it died, and is not started at once
+            assert client.get(task) == {"code": -32602, "message": f"task {task} has expired"}
 
     def test_says_nothing_of_what_it_leads_to_and_is_another_each_time(self, gateway: Served) -> None:
         client = TaskClient(gateway.url)
@@ -301,9 +303,16 @@ class TestAnotherProcess:
                 told = TaskClient(second.url).get(task)
         assert told.get("status") == ("working" if keys == (KEY, KEY) else None)
 
+    def test_has_ids_of_its_own_where_the_operators_key_is_none(self, caplog: pytest.LogCaptureFixture) -> None:
+        with on_http() as (_, url), served(at(url), environ={"MCP_SECRET_KEY": "c2hvcnQ="}) as gateway:
+            client = TaskClient(gateway.url)
+            assert client.get(client.task())["status"] == "completed"
+        assert "the secret key is no 32 bytes" in caplog.text
+        assert "ids of tasks are known to this process alone" in caplog.text
+
     def test_of_another_server_knows_none(self) -> None:
-        servers = [create_mcp_server(name, environ={"MCP_GRAPH": "off"}) for name in ("one", "other")]
-        one, other = (TaskIds(server, b"k" * 32)._codec for server in servers)
+        environ = {"MCP_GRAPH": "off", "MCP_SECRET_KEY": KEY}
+        one, other = (TaskIds(create_mcp_server(name, environ=environ))._codec for name in ("one", "other"))
         with pytest.raises(Exception, match="unknown key"):
             other.unseal(one.seal(b""))
 

@@ -29,7 +29,6 @@ from agent_utilities.features.upstreams.relay import (
     check_offered,
     told_of_tasks,
 )
-from agent_utilities.features.upstreams.tasks import declared
 from agent_utilities.features.upstreams.uris import with_uris
 from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.answers import RelayedError
@@ -365,7 +364,8 @@ class Caller:
         """Return what sends a request on a connection; a caller who isn't asked in results is asked meanwhile."""
         meta = relay.request_meta(self.config.forward_meta)
         request, made_s = request_in_force(), time.perf_counter()
-        takes = declared(self, relay, kind.method, params.get("name"))
+        ids, tool = self.waiting.task_ids, params.get("name")
+        takes = ids.declared(self.upstream, self.namespace, relay, kind.method, tool)
 
         async def send(live: UpstreamSession) -> Any:
             async def again(responses: mcp_types.InputResponses | None, state: str | None) -> Any:
@@ -374,7 +374,7 @@ class Caller:
                 given = {**params, **{key: value for key, value in more.items() if value is not None}}
                 result = await live.ask(kind.method, given, takes)
                 if result.get("resultType") == "task":
-                    return self.waiting.task_ids.taken(self.config, result, live if takes else None)
+                    return ids.taken(self.config, result, live if takes else None)
                 if result.get("resultType") != "input_required":
                     return result
                 return mcp_types.InputRequiredResult.model_validate(result)

@@ -36,7 +36,6 @@ from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.operator.lock import Change, accept, changes, read_lock, write_lock
 from agent_utilities.upstream.operator.operator_rules import ConfigFiles, OperatorRules
 from agent_utilities.upstream.processes.process import watch_parent
-from agent_utilities.upstream.sealed_store import read_key
 from agent_utilities.upstream.snapshot_store import SnapshotStore
 from agent_utilities.upstream.supervision.upstream import Upstream
 from agent_utilities.upstream.supervision.upstreams import Upstreams as Supervised
@@ -99,9 +98,8 @@ class Upstreams(Feature):
             before_import=import_state,
         )
         self.provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
-        text, file = operator.settings.secret_key.get_secret_value(), operator.settings.secret_key_file
-        self.provider.waiting.task_ids = TaskIds(host, read_key(text, file) if text or file else None)
-        self.tasks = Tasks(host, self.provider)
+        ids = self.provider.waiting.task_ids = TaskIds(host)
+        self.tasks = Tasks(host, ids, self.provider.tools)
         low_level_server(host).middleware.append(self.tasks)
         self.subscriptions, self.skills = Subscriptions(host), Skills(host, self.provider)
         self.provider.on_taken = partial(host.notify, UpstreamsRenewed())

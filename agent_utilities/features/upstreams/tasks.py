@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -25,27 +26,28 @@ from mcp_types.jsonrpc import HEADER_MISMATCH
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent_utilities.compat.fastmcp_server import low_level_server
+from agent_utilities.errors import SettingsError
 from agent_utilities.features.upstreams.relay import ServerRelay, as_error_data
 from agent_utilities.mcp.request import TOOL_OF_TASK, Request, request_in_force
 from agent_utilities.mcp.surface.catalogs import caller_key
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.sealed_store import read_key
 
 if TYPE_CHECKING:
-    from agent_utilities.features.upstreams.calls import Caller
-    from agent_utilities.features.upstreams.provider import UpstreamProvider
     from agent_utilities.mcp.agent_server import AgentServer
     from agent_utilities.upstream.config import UpstreamConfig
     from agent_utilities.upstream.connections.session import UpstreamSession
+    from agent_utilities.upstream.names import Namespace
     from agent_utilities.upstream.supervision.upstream import Upstream
+
+logger = logging.getLogger("agent_utilities.gateway")
 
 TASKS: Mapping[str, Any] = {TASKS_EXTENSION_ID: {}}
 """The extension, as clients and servers declare it."""
 _METHODS = frozenset(("tasks/get", "tasks/update", "tasks/cancel"))
 _LONGEST_ID = 1_024
 """The longest id of an upstream's that is handed on, in characters: ours bears it, and stands in a header."""
-_NO_TOOL = "\0"
-"""What no tool is called."""
 
 _Context = ServerRequestContext[Any, Any]
 
@@ -64,22 +66,42 @@ class TaskIds:
     """Ids of ours for upstreams' tasks: who has one can read nothing in it, and nobody can make one up.
 
     Args:
-        host: at which, and at whose replicas, they are known; at none where None.
-        secret: the operator's key; without one they are of this process alone.
+        host: at which they are known, and at its replicas, where its operator gives a key; at none where None.
     """
 
-    def __init__(self, host: AgentServer | None = None, secret: bytes | None = None) -> None:
-        self.host, name = host, "" if host is None else host.name
-        key = blake2b(name.encode(), digest_size=32, key=secret or os.urandom(32), person=b"ids of tasks").digest()
+    def __init__(self, host: AgentServer | None = None) -> None:
+        self.host, name, secret = host, b"", os.urandom(32)
+        if host is not None:
+            name, settings = host.name.encode(), host.surface.operator.settings
+            text, file = settings.secret_key.get_secret_value(), settings.secret_key_file
+            try:
+                secret = read_key(text, file) if text or file else secret
+            except SettingsError as error:  # whoever can't do without it refuses to start
+                logger.warning("%s; ids of tasks are known to this process alone", error)
+        key = blake2b(name, digest_size=32, key=secret, person=b"ids of tasks").digest()
         self._codec = AESGCMRequestStateCodec([key])
+
+    def declared(
+        self, upstream: Upstream, namespace: Namespace, relay: ServerRelay, method: str, tool: Any
+    ) -> Mapping[str, Any] | None:
+        """Return the extensions that a request declares to its upstream: tasks, where its own caller can be given one.
+
+        So it is where they take tasks, and call this very tool of this very server: what another tool calls on its way
+        is awaited there. And where they are known again, if the upstream has a process for each.
+        """
+        request, config = request_in_force(), upstream.config
+        if request is None or method != "tools/call" or request.method != method or not has_tasks(upstream):
+            return None
+        is_here = any(each.host is self.host for each in request.entered[-1:])
+        is_called = is_here and request.params.get("name") == namespace.namespaced(config.name, str(tool))
+        is_found_again = not config.isolate or isinstance(relay.session, str)
+        return TASKS if is_called and is_found_again and relay.takes_tasks else None
 
     def taken(self, by: UpstreamConfig, result: dict[str, Any], session: UpstreamSession | None) -> dict[str, Any]:
         """Return what tells of a task that an upstream has made of a call, with an id of ours.
 
-        Its process is kept for as long as the task may be asked for, or a call may take.
-
-        Args:
-            session: on which it was made; None where no task was to be made.
+        The process is kept for as long as it may be asked for, or a call may take. Without a `session` on which it was
+        made, none was to be made.
 
         Raises:
             UpstreamError: none was, or none that can be asked for.
@@ -118,32 +140,16 @@ def has_tasks(upstream: Upstream) -> bool:
     return isinstance(extensions, dict) and TASKS_EXTENSION_ID in extensions
 
 
-def declared(caller: Caller, relay: ServerRelay, method: str, tool: Any) -> Mapping[str, Any] | None:
-    """Return the extensions that a request declares to its upstream: tasks, where its own caller can be given one.
-
-    So it is where they take tasks, and call this very tool of this very server: what another tool calls on its way is
-    awaited there. And where they are known again, if the upstream has a process for each.
-    """
-    request = request_in_force()
-    if request is None or method != "tools/call" or request.method != method or not has_tasks(caller.upstream):
-        return None
-    is_here = any(each.host is caller.waiting.task_ids.host for each in request.entered[-1:])
-    is_called = is_here and request.params.get("name") == caller.namespace.namespaced(caller.config.name, str(tool))
-    is_found_again = not caller.config.isolate or isinstance(relay.session, str)
-    return TASKS if is_called and is_found_again and relay.takes_tasks else None
-
-
 class Tasks:
     """Answers for the tasks of upstreams, to whom they are and as long as they may use the tool (law L1)."""
 
-    def __init__(self, host: AgentServer, provider: UpstreamProvider) -> None:
-        self._host, self._provider = host, provider
+    def __init__(self, host: AgentServer, ids: TaskIds, tools: Callable[[], Iterable[Any]]) -> None:
+        self._host, self._ids, self._tools = host, ids, tools
 
     def are_told(self, request: Request) -> bool:
         """Whether a caller may know that there are tasks: an upstream has them, and they may use a tool of it."""
-        bounds, tools = request.verdict.bounds, self._provider.tools()
-        of_tasks = (tool for tool in tools if has_tasks(tool.caller.upstream))
-        return any(bounds.refusal(entry_of("tool", tool)) is None for tool in of_tasks)
+        of_tasks = (tool for tool in self._tools() if has_tasks(tool.caller.upstream))
+        return any(request.verdict.bounds.refusal(entry_of("tool", tool)) is None for tool in of_tasks)
 
     async def __call__(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         """Answer a request for a task of an upstream's; what is none, or may be of the server's own, goes on.
@@ -163,16 +169,17 @@ class Tasks:
             MCPError: the upstream's, or of a request that says otherwise than the extension has it.
         """
         relay = ServerRelay(cast(Any, SimpleNamespace(request_context=ctx, fastmcp=self._host)))
-        given = (ctx.params or {}).get("taskId")
+        params = ctx.params or {}
+        given = params.get("taskId")
         _check(relay, given)
         if ctx.method not in _METHODS:
             return None
-        task = self._provider.waiting.task_ids.opened(given, request)
-        tool: Any = await self._host.get_tool(_NO_TOOL if task is None else task.tool)
-        caller: Caller | None = getattr(getattr(tool, "parent_tool", tool), "caller", None)
+        task = self._ids.opened(given, request)
+        tool: Any = await self._host.get_tool("" if task is None else task.tool)
+        caller = getattr(getattr(tool, "parent_tool", tool), "caller", None)
         if task is not None and caller is not None and caller.config.name == task.upstream:
             request.values[TOOL_OF_TASK] = task.tool
-            return await _asked(caller, relay, ctx, task.id)
+            return await _asked(caller, relay, ctx.method, params, task.id)
         if low_level_server(self._host).get_request_handler(ctx.method) is not None:
             return None  # it may be of the server's own
         raise MCPError(mcp_types.INVALID_PARAMS, f"Task {given} not found")
@@ -194,14 +201,12 @@ def _check(relay: ServerRelay, task: Any) -> None:
         raise MCPError(HEADER_MISMATCH, f"the {MCP_NAME_HEADER} header and `taskId` in the body differ")
 
 
-async def _asked(caller: Caller, relay: ServerRelay, ctx: _Context, theirs: str) -> dict[str, Any]:
+async def _asked(caller: Any, relay: ServerRelay, method: str, given: Mapping[str, Any], theirs: str) -> dict[str, Any]:
     """Return what an upstream answers to a request for one of its tasks, with our id and URIs as they are here."""
-    given = dict(ctx.params or {})
-    ours, meta = given["taskId"], relay.request_meta(caller.config.forward_meta)
-    params = {**given, "taskId": theirs, "_meta": dict(meta or {})}
+    ours, meta = given["taskId"], relay.request_meta(caller.config.forward_meta) or {}
 
     async def send(live: UpstreamSession) -> dict[str, Any]:
-        return await live.ask(ctx.method, params, TASKS)
+        return await live.ask(method, {**given, "taskId": theirs, "_meta": {**meta}}, TASKS)
 
     try:
         raw = await caller.upstream.request(send, relay, relay.headers)
@@ -210,4 +215,4 @@ async def _asked(caller: Caller, relay: ServerRelay, ctx: _Context, theirs: str)
     except MCPError as error:
         message = re.sub(rf"(?<![\w-]){re.escape(theirs)}(?![\w-])", ours, error.message)
         raise MCPError(error.code, message, error.data) from None
-    return caller.as_here({**raw, "taskId": ours} if "taskId" in raw else raw)
+    return cast(dict[str, Any], caller.as_here({**raw, "taskId": ours} if "taskId" in raw else raw))

@@ -133,8 +133,7 @@ class UpstreamSession(ClientSession):
     ) -> dict[str, Any]:
         """Send a request, and return its result as it came: it is handed on, and nobody else's to judge.
 
-        Args:
-            extensions: what it declares to take part in, which is known since 2026-07-28.
+        Since 2026-07-28 it declares which `extensions` of the protocol it takes part in.
 
         Raises:
             MCPError: it was answered with an error.
