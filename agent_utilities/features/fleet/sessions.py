@@ -155,6 +155,8 @@ class SharedSessions(Share):
             await self.put(session, _read(raw["record"]))
             if self._state.cause:
                 raise StateError(self._state.cause)
+        if is_lost:  # others may take as long as this one did
+            self._lost()
         await self._end_those_over()
 
     async def record_of(self, protocol_id: str, *, is_known: bool) -> SessionRecord | None:
@@ -169,10 +171,10 @@ class SharedSessions(Share):
             return ENDED
         if not is_known and await begun_s_ago(self._state) < _LOST_S:
             self._lost()
-            if "record" not in raw:
-                raise StateError(_LOST)
         if "record" in raw:
             self._loaded[name] = raw, version
+        elif not is_known and time.monotonic() < self._lost_until_s:  # who has it may still be writing back
+            raise StateError(_LOST)
         if len(self._loaded) > _N_OPENING:  # nobody went on with the first
             self._loaded.pop(next(iter(self._loaded)))
         return None if is_known or "record" not in raw else _read(raw["record"])

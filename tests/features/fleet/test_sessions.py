@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from agent_utilities import AgentServer, create_mcp_server
+from agent_utilities.features.fleet import sessions
 from agent_utilities.features.fleet.feature import Fleet
 from agent_utilities.mcp.wire import request
 from agent_utilities.state.redis_state import RedisState
@@ -362,14 +363,34 @@ async def test_is_not_written_back_once_its_client_ended_it(redis_here: Shared) 
         assert "write_note" in await talk.listed(other)
 
 
-async def test_that_nobody_writes_back_is_unknown_in_the_end(redis_here: Shared) -> None:
+async def test_that_nobody_writes_back_is_unknown_in_the_end(
+    redis_here: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "_LOST_S", 0.5)
     async with replicas(redis_here) as (one, _):
         talk = Talk()
         talk.headers["mcp-session-id"] = "0" * 32
         redis_here.flush()
         assert (await talk.send(one, "tools/list")).status_code == 503
         redis_here.admin.set("agent-utilities:notes:begun", "long ago", ex=1000)
-        assert (await talk.send(one, "tools/list")).status_code == 404
+
+        async def is_unknown() -> bool:
+            return (await talk.send(one, "tools/list")).status_code == 404
+
+        await until(is_unknown)
+
+
+async def test_is_not_unknown_while_another_replica_may_write_it_back_as_late_as_this_one(redis_here: Shared) -> None:
+    server = replica(redis_here)
+    async with web_of(server) as one:
+        own, others = Talk(), Talk()
+        await own.begin(one)
+        others.headers["mcp-session-id"] = "0" * 32
+        await until(lambda: server.features.get(Fleet)._news._begun == b"long ago")  # it has looked
+        redis_here.flush()
+        await until(lambda: server.features.get(Fleet)._news._begun != b"long ago")  # and has written back
+        redis_here.admin.set("agent-utilities:notes:begun", "long ago", ex=1000)
+        assert (await others.send(one, "tools/list")).status_code == 503
 
 
 async def test_goes_on_with_what_its_replica_knows_where_redis_lost_the_last_writes(redis_here: Shared) -> None:
