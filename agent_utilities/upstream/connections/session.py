@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from agent_utilities.upstream.http.transports import HttpUpstream
     from agent_utilities.upstream.processes.stdio import StdioUpstream
 
-_OF_CALLS = {"notifications/progress", "notifications/message"}
-_KIND = {"resultType": ENVELOPE["resultType"]}
 _LISTS = {"tools/list", "prompts/list", "resources/list", "resources/templates/list", SKILL.method}
 """What is listed is judged item by item."""
 
@@ -86,7 +84,7 @@ class UpstreamSession(ClientSession):
             for uri, heard in list(self.told_of.items()):
                 if given == uri or given.startswith(f"{uri.rstrip('/')}/"):  # or of a part of it
                     heard()
-        if method not in _OF_CALLS:
+        if method not in ("notifications/progress", "notifications/message"):
             return False
         self.calls.hear(method, params)
         return True
@@ -255,7 +253,7 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         if not is_modern:
             return raw
         # What is read here is read as it is meant; what is handed on says no more than which kind of result it is.
-        return {**(ENVELOPE if method in (*_LISTS, "server/discover") else _KIND), **raw}
+        return {**(ENVELOPE if method in (*_LISTS, "server/discover") else {"resultType": "complete"}), **raw}
 
     async def run(
         self,
