@@ -18,10 +18,9 @@ from rich.console import Console
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.terminal import AsJson, NamesTable, bar, counted, plain, sparkline, terminal
 from agent_utilities.settings_file import settings_of
-from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.forgetting import Forget, Forgotten, count, delete_files
 from agent_utilities.usage.forgetting import forget as forget_in_log
-from agent_utilities.usage.model import DAY_MS, usage_file
+from agent_utilities.usage.model import DAY_MS, UsageError, usage_file
 from agent_utilities.usage.report import CallRow, UncalledTool, UsageReport, merged, read_report
 
 app = typer.Typer(add_completion=False, invoke_without_command=True)

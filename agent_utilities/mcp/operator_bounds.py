@@ -29,10 +29,10 @@ from agent_utilities.catalog.entry_tools import EVERY_NAME as ENTRY_NAMES
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, entry
 from agent_utilities.compat.fastmcp_server import as_over_stdio, parts_of, whole_lifespan
 from agent_utilities.errors import SelectionError
-from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import LISTING, as_models_read, bearing_of, entry_of
 from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Surface, Verdict
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
+from agent_utilities.mcp.tool_origin import KeptProvider
 from agent_utilities.selection.channels import spelled
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING, Channel, NameSet, Setting

@@ -17,9 +17,16 @@ from agent_utilities.catalog.entry_tools import CALL_TOOL, call_arguments, n_res
 from agent_utilities.catalog.search_result import SearchResult, nearest_names, search_result, selected_names
 from agent_utilities.errors import InputError
 from agent_utilities.ranking.base import Ranker
-from agent_utilities.router.formats import Format, ToolArgumentsError, Turned, formatted, result_text
 from agent_utilities.router.shared_tools import SharedTools, open_better, rank
-from agent_utilities.router.tools import RoutedTools, preferences_given
+from agent_utilities.router.tools import (
+    Format,
+    RoutedTools,
+    ToolArgumentsError,
+    Turned,
+    formatted,
+    preferences_given,
+    result_text,
+)
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import RankedTool
 

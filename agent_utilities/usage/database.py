@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from agent_utilities.runtime.process_io import open_regular
-from agent_utilities.usage.errors import UsageError, usage_error
+from agent_utilities.usage.model import UsageError, usage_error
 
 APPLICATION_ID = 0x61677574
 """In the file's header: `agut`. A file of another application is left alone."""

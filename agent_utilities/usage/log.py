@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_utilities.runtime.waiting import ended, in_daemon_thread, is_set
-from agent_utilities.usage.errors import UsageError, usage_error
-from agent_utilities.usage.model import PRUNE_S, Event, Listed, UsageBounds
+from agent_utilities.usage.model import PRUNE_S, Event, Listed, UsageBounds, UsageError, usage_error
 from agent_utilities.usage.redaction import without_secrets
 
 if TYPE_CHECKING:  # SQLite is loaded by the thread, and by no server that logs nothing

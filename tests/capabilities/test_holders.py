@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from agent_utilities.capabilities.holders import LEASE_S, MOST, Holders
+from agent_utilities.features.capabilities.switching import LEASE_S, MOST, Holders
 from agent_utilities.testing import Clock
 
 
@@ -44,7 +44,7 @@ class TestRequestsAlone:
         assert holders.names() == {"b"}
 
     def test_of_too_many_capabilities_keep_the_sets_asked_for_last(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("agent_utilities.capabilities.holders.MOST", 2)
+        monkeypatch.setattr("agent_utilities.features.capabilities.switching.MOST", 2)
         holders = Holders()
         for each in "abac":
             holders.lease(each, each)
@@ -53,7 +53,7 @@ class TestRequestsAlone:
         assert holders.names() == {"x", "y", "z"}  # the newest is kept whole
 
     def test_count_capabilities_that_their_sets_share_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("agent_utilities.capabilities.holders.MOST", 3)
+        monkeypatch.setattr("agent_utilities.features.capabilities.switching.MOST", 3)
         holders = Holders()
         for each in ("ab", "bc", "ac"):
             holders.lease(each, each)

@@ -8,9 +8,8 @@ import pytest
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.ranking.answerability import Answerability
 from agent_utilities.ranking.embedding import Embedder
-from agent_utilities.ranking.hybrid import HybridIndex
+from agent_utilities.ranking.hybrid import HybridIndex, kinds_of_tools
 from agent_utilities.ranking.lexical import LexicalRanker
-from agent_utilities.ranking.traits import kinds_of_tools
 from tests.ranking.catalogs import Concepts
 
 SERVERS = ("zoo", "music", "music", "zoo")

@@ -12,9 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.ranking.embedding import Embedder
-from agent_utilities.ranking.examples import EXAMPLES, N_TALK
-from agent_utilities.ranking.trigger_words import TriggerWords
-from agent_utilities.ranking.triggers import TriggerIndex, TriggerVectors, request_direction
+from agent_utilities.ranking.triggers import (
+    EXAMPLES,
+    N_TALK,
+    TriggerIndex,
+    TriggerVectors,
+    TriggerWords,
+    request_direction,
+)
 from agent_utilities.resolution.resolver import has_minilm
 
 TRIGGERS = {

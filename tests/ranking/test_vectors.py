@@ -13,8 +13,8 @@ from agent_utilities.ranking import arrays
 from agent_utilities.ranking.answerability import Answerability
 from agent_utilities.ranking.arrays import single_blas_thread
 from agent_utilities.ranking.embedding import Embedder, document_vectors
-from agent_utilities.ranking.examples import UNANSWERABLE
 from agent_utilities.ranking.minilm import _gelu
+from agent_utilities.ranking.triggers import UNANSWERABLE
 from tests.ranking.catalogs import TOOLS, Concepts
 
 EMBEDDER = Embedder(Concepts)

@@ -15,7 +15,7 @@ from fastmcp.exceptions import ToolError
 
 from agent_utilities import ToolRouter
 from agent_utilities.errors import InputError
-from agent_utilities.router.formats import ToolArgumentsError
+from agent_utilities.router.tools import ToolArgumentsError
 from tests.router.catalogs import add, catalog, names, of_topic, server, tool
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from agent_utilities import ToolRouter
 from agent_utilities.errors import InputError
-from agent_utilities.router.formats import legal_names
-from agent_utilities.router.tools import RoutedTools
+from agent_utilities.router.tools import RoutedTools, legal_names
 from tests.router.catalogs import tool
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")

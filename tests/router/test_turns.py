@@ -6,7 +6,7 @@ import pytest
 
 from agent_utilities import ToolRouter
 from agent_utilities.errors import InputError
-from agent_utilities.router.formats import Turned
+from agent_utilities.router.tools import Turned
 from tests.router.catalogs import N_TOOLS, TOPICS, catalog, names, of_topic, tool
 
 pytestmark = pytest.mark.anyio

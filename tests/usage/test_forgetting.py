@@ -7,9 +7,8 @@ import sqlite3
 import pytest
 
 from agent_utilities.usage.database import open_log
-from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.forgetting import Forget, Forgotten, count, delete_files, forget
-from agent_utilities.usage.model import DAY_MS, Listed
+from agent_utilities.usage.model import DAY_MS, Listed, UsageError
 from tests.usage.written_logs import NOW_MS, call, log_of, search, write
 
 SECRET = "the unforgettable harvest"

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.usage.errors import UsageError
-from agent_utilities.usage.keys import read_salt, subject_key
-from agent_utilities.usage.model import usage_file
+from agent_utilities.usage.model import UsageError, usage_file
+from agent_utilities.usage.store import read_salt, subject_key
 
 
 class TestSubjects:

@@ -9,9 +9,8 @@ import sqlite3
 import pytest
 
 from agent_utilities.usage.database import VERSION, open_log
-from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.learning import read_learned
-from agent_utilities.usage.model import HOUR_MS, NOTHING_LEARNED
+from agent_utilities.usage.model import HOUR_MS, NOTHING_LEARNED, UsageError
 from tests.every import every
 from tests.usage.written_logs import NOW_MS, call, log_of, write
 

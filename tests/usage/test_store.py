@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from agent_utilities.usage.database import VERSION, check_header
-from agent_utilities.usage.errors import UsageError
 from agent_utilities.usage.forgetting import Forget, forget
-from agent_utilities.usage.model import DAY_MS, Call, Event, Listed, Search, UsageBounds
+from agent_utilities.usage.model import DAY_MS, Call, Event, Listed, Search, UsageBounds, UsageError
 from agent_utilities.usage.store import UsageStore
 from tests.usage.logs import BOUNDS, NOW_MS, bytes_of, call, rows, turns
 

@@ -3,32 +3,138 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import json
+import logging
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from functools import partial
+from hashlib import blake2b
+from hmac import compare_digest
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.compat import left_out
 from agent_utilities.compat.sdk_server import SESSION_PARTS
 from agent_utilities.errors import SettingsError
 from agent_utilities.features.fleet.news import News, Topic
-from agent_utilities.features.fleet.revocations import Revocations
 from agent_utilities.features.fleet.sessions import SharedSessions
-from agent_utilities.features.fleet.usage import SharedUsage
 from agent_utilities.features.usage.feature import Usage
 from agent_utilities.mcp.events import Event, TokensRevoked
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.lifespan import guarded
 from agent_utilities.mcp.request import Request
+from agent_utilities.runtime.process_io import read_whole, write_whole
+from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.merge import Narrowing
 from agent_utilities.state.redis_state import RedisState, StateError
 from agent_utilities.state.shared_values import SharedValues
 from agent_utilities.upstream.sealed_store import read_key
+from agent_utilities.usage.model import Call, Listed, Search
+from agent_utilities.usage.model import Event as Logged
+from agent_utilities.usage.redaction import without_secrets
 from agent_utilities.visibility.decision import Decision
 
 if TYPE_CHECKING:
     from agent_utilities.features.fleet.changes import Changes
     from agent_utilities.features.upstreams.feature import Upstreams
     from agent_utilities.mcp.agent_server import AgentServer
+
+logger = logging.getLogger("agent_utilities.state")
+
+_EVERY_S = 0.5
+"""Seconds in which events wait to be sent together, and between two looks at what others sent."""
+_MOST_WAITING = 2_000
+_MOST_ENTRIES = 20_000
+"""Of the stream, each of as many events as came together: the oldest go first."""
+_MOST_READ = 100
+_KINDS: dict[str, type[Call | Search | Listed]] = {kind.__name__: kind for kind in (Call, Search, Listed)}
+
+
+class SharedUsage:
+    """Sends what is logged here, and logs here what others send, each once; a new replica begins with what there is.
+
+    Args:
+        state: where the stream is.
+        usage: logs it.
+    """
+
+    def __init__(self, state: RedisState, usage: Usage) -> None:
+        self._state, self._usage, self._key = state, usage, state.name("usage")
+        self._waiting: deque[Logged] = deque(maxlen=_MOST_WAITING)
+        self._own = token_hex(8)
+        usage.on_event = self._waiting.append
+
+    async def run(self) -> None:
+        """Send and read until cancelled; while Redis does not answer, what is logged here waits, up to a bound."""
+        place = self._usage.path.with_name(f"{self._usage.path.name}.shared")
+        last = await in_daemon_thread(partial(_read, place))
+        while True:
+            with suppress(StateError):
+                await self._send()
+                last = await self._take(last, place)
+            await asyncio.sleep(_EVERY_S)
+
+    async def _send(self) -> None:
+        if not self._waiting:
+            return
+        events = list(self._waiting)
+        content = await in_daemon_thread(partial(_written, events))
+        fields = {"by": self._own, "events": self._state.sealed(self._key, content)}
+        sending = self._state.redis.xadd(self._key, cast(Any, fields), maxlen=_MOST_ENTRIES, approximate=True)
+        await self._state.ask(sending)
+        for _ in events:  # what came meanwhile waits on
+            self._waiting.popleft()
+
+    async def _take(self, last: str, place: Path) -> str:
+        """Log what others sent after an entry of the stream; return the last one, which is remembered."""
+        log = self._usage.log
+        if log is None:
+            return last
+        # Where nothing is asked redis-py's own `xread` leaves a coroutine behind that nobody awaits.
+        reading = cast(Any, self._state.redis).execute_command("XREAD", "COUNT", _MOST_READ, "STREAMS", self._key, last)
+        found = await self._state.ask(reading)
+        entries = found[0][1] if found else []
+        for _, fields in entries:
+            if fields.get(b"by") != self._own.encode():
+                opened = self._state.opened(self._key, fields.get(b"events"))
+                for event in _events(opened or b"[]"):
+                    log.record(event)
+        if entries:
+            last = entries[-1][0].decode()
+            with suppress(OSError):
+                await in_daemon_thread(partial(write_whole, place, last.encode()))
+        return last
+
+
+def _written(events: list[Logged]) -> bytes:
+    """Return events as they are sent: without what looks like a secret, as the log has them."""
+    told = []
+    for event in events:
+        if not isinstance(event, Listed) and event.request:
+            event = replace(event, request=without_secrets(event.request))
+        told.append({"kind": type(event).__name__, **asdict(event)})
+    return json.dumps(told, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def _events(content: bytes) -> list[Logged]:
+    """Return events as they were sent; those of a kind or with fields that are not known here are left out."""
+    events: list[Logged] = []
+    for told in json.loads(content):
+        with suppress(KeyError, TypeError):
+            events.append(_KINDS[told.pop("kind")](**told))
+    return events
+
+
+def _read(place: Path) -> str:
+    try:
+        text = read_whole(place, 100).decode("ascii").strip()
+    except (OSError, ValueError):
+        return "0"
+    return text if text.replace("-", "").isdigit() else "0"
 
 
 class Fleet(Feature):
@@ -74,8 +180,7 @@ class Fleet(Feature):
 
     def _share_logins(self) -> list[Topic]:
         """Have replicas share what callers log in at themselves."""
-        from agent_utilities.features.fleet.logins import SharedLogins
-        from agent_utilities.features.fleet.relay import Relay
+        from agent_utilities.features.fleet.logins import Relay, SharedLogins
         from agent_utilities.features.logins.feature import Logins
 
         if (logins := self.host.feature(Logins)) is None:
@@ -127,3 +232,58 @@ class Fleet(Feature):
 
     def start_lines(self) -> Sequence[str]:
         return ["sessions, quotas and revocations are shared with other replicas", *left_out(SESSION_PARTS)]
+
+
+_BYTES = 16
+_N_MOST = 10_000
+"""How many are read of what is kept, at most."""
+
+
+class Revocations(Topic):
+    """The tokens that any replica told to be revoked: there are only ever more.
+
+    Kept and told is a hash that takes the operator's key, with a seal that takes it too: nothing can be learned of a
+    token by it, and nobody else can have one refused.
+    """
+
+    name = "revocations"
+
+    def __init__(self, state: RedisState) -> None:
+        super().__init__(state)
+        self._secret = state.derived("revocations")
+        self._known: set[bytes] = set()
+        state.is_revoked = self.is_revoked
+
+    def is_revoked(self, sha256: str) -> bool:
+        """Return whether a token with this hash was revoked."""
+        return bool(self._known) and self._sealed(sha256) in self._known
+
+    def add(self, hashes: Iterable[str]) -> bool:
+        """Take note that tokens were revoked here; return whether that was not known."""
+        new = {self._sealed(each) for each in hashes} - self._known
+        self._known |= new
+        return bool(new)
+
+    def heard(self, message: bytes) -> None:
+        """Take one that was revoked elsewhere."""
+        if compare_digest(self._seal(message[:_BYTES]), message[_BYTES:]):
+            self._known.add(message)
+
+    async def compare(self, news: News) -> None:
+        """Take those that are kept, and tell those that are not.
+
+        Raises:
+            StateError: Redis did not answer.
+        """
+        kept = set(await self.ask(cast(Any, self.redis.srandmember(self.key, _N_MOST))))
+        for each in kept - self._known:
+            self.heard(each)
+        if lacking := self._known - kept:
+            await news.tell(self, lambda at_once: at_once.sadd(self.key, *lacking), lacking)
+
+    def _sealed(self, sha256: str) -> bytes:
+        name = blake2b(sha256.encode(), digest_size=_BYTES, key=self._secret).digest()
+        return name + self._seal(name)
+
+    def _seal(self, name: bytes) -> bytes:
+        return blake2b(name, digest_size=_BYTES, key=self._secret, person=b"seal").digest()

@@ -9,9 +9,8 @@ from starlette.requests import Request as HttpRequest
 
 from agent_utilities.features.page.panel import Panel, Reader, Table
 from agent_utilities.features.page.surface import asked, rows_of
-from agent_utilities.features.tool_search.session import kept
-from agent_utilities.features.usage.feature import Usage
-from agent_utilities.features.usage.trail import NOT_USED
+from agent_utilities.features.tool_search.turns import kept
+from agent_utilities.features.usage.feature import NOT_USED, Usage
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer

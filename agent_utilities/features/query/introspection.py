@@ -16,7 +16,7 @@ from agent_utilities.catalog.document import ToolDocument, document
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.graph.base import ToolRecord, record_of
 from agent_utilities.mcp.agent_server import AgentServer
-from agent_utilities.mcp.surface.introspecting import introspecting
+from agent_utilities.mcp.surface.catalogs import introspecting
 from agent_utilities.mcp.surface.surface import Surface, Verdict
 from agent_utilities.mcp.tool_origin import origin_of
 from agent_utilities.mcp.whole_catalog import admitted, everybodys, everything

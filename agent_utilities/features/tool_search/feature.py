@@ -5,24 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+import mcp_types
 from cachetools import LRUCache
+from fastmcp.exceptions import ToolError
 from fastmcp.tools.base import Tool, ToolResult
+from fastmcp.tools.function_tool import FunctionTool
+from mcp_types import ToolAnnotations
 
 from agent_utilities.activation.active_text import written
 from agent_utilities.activation.deferral import is_new_turn
-from agent_utilities.catalog.entry_tools import ALIASES, EntryNames, entry_names
+from agent_utilities.catalog.argument_fit import explained
+from agent_utilities.catalog.entry_tools import (
+    ALIASES,
+    AS_MEANT,
+    EntryNames,
+    call_arguments,
+    call_definition,
+    entry_names,
+    search_definition,
+)
 from agent_utilities.catalog.model import ComponentKind, entry
 from agent_utilities.catalog.topics import DeferredTool, deferred_text
+from agent_utilities.errors import InputError, shortened
 from agent_utilities.features.query.feature import Query
-from agent_utilities.features.tool_search.entry_tools import call_tool, search_tool, unwrapped, with_schema
 from agent_utilities.features.tool_search.events import SearchEvent, SearchMetrics
-from agent_utilities.features.tool_search.session import KEY, SessionSearch, kept
-from agent_utilities.features.tool_search.turns import Turns, permitted_by, permitted_of
+from agent_utilities.features.tool_search.turns import KEY, SessionSearch, Turns, kept, permitted_by, permitted_of
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.events import Event
-from agent_utilities.mcp.feature import Feature
+from agent_utilities.mcp.feature import ALWAYS_LOADED, Answer, Feature, OwnTool
 from agent_utilities.mcp.request import Call, Request
 from agent_utilities.mcp.sessions import Session
 from agent_utilities.mcp.surface.surface import CALL_TOOL, Verdict
@@ -34,6 +46,75 @@ from agent_utilities.visibility.permitted import Permitted
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+
+def search_tool(names: EntryNames, told: str, answer: Answer) -> Tool:
+    """Return `tool_search` as one caller is listed it."""
+    return _entry_tool(search_definition(names, told), answer, ToolAnnotations(read_only_hint=True))
+
+
+def call_tool(names: EntryNames) -> Tool:
+    """Return `call_tool` as it is listed; a call of it that names a tool is that tool's before it gets here."""
+    definition = call_definition(names)
+    name = definition["name"]
+
+    async def refuse(arguments: Mapping[str, Any]) -> NoReturn:
+        try:
+            what = f"'name' is {shortened(repr(call_arguments(arguments)[0]))}"  # its own, once too often
+        except InputError as error:
+            key = error.source.partition(": ")[2]
+            what = f"{key!r} is {error.value!r}" if key else f"there is no {error.value!r}"
+        raise ToolError(f"wrong arguments for {name}: {what}; {AS_MEANT}")
+
+    return _entry_tool(definition, refuse)
+
+
+def _entry_tool(definition: Mapping[str, Any], answer: Answer, annotations: ToolAnnotations | None = None) -> OwnTool:
+    return OwnTool(
+        name=definition["name"],
+        description=definition["description"],
+        parameters=definition["inputSchema"],
+        annotations=annotations,
+        meta=dict(ALWAYS_LOADED),
+        answer=answer,
+        purpose=f"by which deferred tools are {'called' if annotations is None else 'found'}",
+    )
+
+
+_MOST_WRAPPED = 4
+
+
+def unwrapped(call: Call, names: EntryNames) -> Call:
+    """Return the call of the tool that a call of `call_tool` names; any other as it is.
+
+    All else of the request stays: its `_meta`, with progress token and trace, and what a call as a task brings.
+    """
+    for _ in range(_MOST_WRAPPED):
+        if names.role(call.name) != "call":
+            break
+        given = call.params.get("arguments")
+        try:
+            name, arguments = call_arguments(given if isinstance(given, Mapping) else {})
+        except InputError:
+            break  # `call_tool` itself says what is wrong
+        call = replace(call, params={**call.params, "name": name, "arguments": arguments}, is_wrapped=True)
+    return call
+
+
+def with_schema(result: dict[str, Any], tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a failed call's result with the tool's schema, where the arguments are what is wrong.
+
+    A function says itself what is wrong with its arguments, and takes more than its schema does, such as `"5"` for a
+    number; of other tools the schema is all there is to go by.
+    """
+    content = result.get("content") or []
+    said = " ".join(str(each.get("text", "")) for each in content if isinstance(each, dict))
+    is_checked = not isinstance(tool, FunctionTool)
+    if (text := explained(tool.name, said, arguments, tool.parameters, is_checked=is_checked)) is None:
+        return result
+    added = mcp_types.TextContent(type="text", text=text).model_dump(by_alias=True, exclude_none=True)
+    return {**result, "content": [*content, added]}
+
 
 _N_TEXTS = 64
 _TextKey = tuple[str, NameSet, int | None, frozenset[str], str]

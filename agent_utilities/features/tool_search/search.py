@@ -18,8 +18,7 @@ from agent_utilities.catalog.search_result import SearchResult, names_of_server,
 from agent_utilities.errors import InputError
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.tool_search.events import SearchEvent
-from agent_utilities.features.tool_search.session import kept
-from agent_utilities.features.tool_search.turns import NOT_RANKED, Turns
+from agent_utilities.features.tool_search.turns import NOT_RANKED, Turns, kept
 from agent_utilities.features.usage.feature import ToolsSought
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import past_middleware

@@ -25,8 +25,8 @@ from agent_utilities.features.upstreams.calls import Caller
 from agent_utilities.features.upstreams.relay import present_caller
 from agent_utilities.features.upstreams.uris import Links, Uris, with_pages
 from agent_utilities.features.upstreams.waiting import WaitingCalls
-from agent_utilities.mcp.kept_provider import KeptProvider
 from agent_utilities.mcp.surface.components import entry_of
+from agent_utilities.mcp.tool_origin import KeptProvider
 from agent_utilities.runtime.waiting import finish_in_turns
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.names import Namespace, head, names_here, uris_here

@@ -8,7 +8,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from fastmcp.server.dependencies import get_access_token
 
 from agent_utilities.catalog.model import Catalog
-from agent_utilities.features.usage.trail import NOT_USED, SessionUse
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Request, RequestBegan, ToolCalled, ToolsListed
@@ -24,6 +23,7 @@ from agent_utilities.runtime.waiting import in_daemon_thread, in_turns
 from agent_utilities.selection.model import ANSWERED
 from agent_utilities.usage.model import (
     EVERYBODY,
+    N_NEAR,
     NOBODY,
     Call,
     Listed,
@@ -39,6 +39,61 @@ if TYPE_CHECKING:
     from agent_utilities.usage.log import UsageLog
     from agent_utilities.usage.model import Event as UsageEvent
     from agent_utilities.usage.model import Learned
+
+LONGEST = 5_000
+"""Characters of words that are remembered: more than are ever looked through for secrets before they are written, so
+that it is seen there that they go on. A secret that ends here in its middle would look like none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionUse:
+    """What a session asked for and called so far; each method returns what it is after one more step.
+
+    Args:
+        n_turns: how many turns there were.
+        words: the words of its last turn.
+        called: names of the tools that it called with success, the last one first; at most 8.
+        is_sought: whether a list of this turn was told as a search already.
+        searched: the words of its last search.
+        found: what that found.
+    """
+
+    n_turns: int = 0
+    words: str = ""
+    called: tuple[str, ...] = ()
+    is_sought: bool = False
+    searched: str = ""
+    found: frozenset[str] = frozenset()
+
+    def asked(self, words: str) -> SessionUse:
+        """Take the words of a request: they open a turn unless they are those of the last one."""
+        words = words[:LONGEST]
+        if not words or words == self.words:
+            return self
+        return SessionUse(self.n_turns + 1, words, self.called)
+
+    def sought(self) -> SessionUse:
+        """Take note that a list of this turn was told as a search."""
+        return self if self.is_sought else replace(self, is_sought=True)
+
+    def found_by(self, words: str, found: Collection[str]) -> SessionUse:
+        """Take the words of a search, and what it found."""
+        return replace(self, searched=words[:LONGEST], found=frozenset(found))
+
+    def words_for(self, tool: str) -> str:
+        """Return the words that led to a call: of the search that found the tool, or else of the turn."""
+        return self.searched if tool in self.found else self.words
+
+    def used(self, tool: str) -> SessionUse:
+        """Take a call that succeeded."""
+        if self.called[:1] == (tool,):
+            return self
+        return replace(self, called=(tool, *(name for name in self.called if name != tool))[:N_NEAR])
+
+
+NOT_USED = SessionUse()
+"""Where every session begins."""
+
 
 logger = logging.getLogger("agent_utilities.usage")
 
@@ -121,7 +176,7 @@ class Usage(Feature):
         """Return whom the present request counts for, as a salted hash; empty where it counts for everybody."""
         if not self._is_of_subjects:
             return EVERYBODY
-        from agent_utilities.usage.keys import subject_key
+        from agent_utilities.usage.store import subject_key
 
         subject = subject_of_request()
         return NOBODY if subject is None or self._salt is None else subject_key(self._salt, subject)
@@ -225,9 +280,9 @@ class Usage(Feature):
         """Log until cancelled; returns at once where that is off."""
         if self.mode == "off":
             return
-        from agent_utilities.usage.errors import UsageError
-        from agent_utilities.usage.keys import read_salt
         from agent_utilities.usage.log import UsageLog
+        from agent_utilities.usage.model import UsageError
+        from agent_utilities.usage.store import read_salt
 
         settings = self._settings
         log = self.log = UsageLog(self.path, UsageBounds(settings.usage_days, settings.usage_rows))

@@ -20,8 +20,7 @@ from agent_utilities.mcp.changes.watching import Watch
 from agent_utilities.mcp.events import ToolsChanged
 from agent_utilities.mcp.lifespan import guarded
 from agent_utilities.mcp.sessions import NOTICE_S, of_token
-from agent_utilities.mcp.surface.catalogs import CATALOGS_BYTES, caller_key, weigh_catalog
-from agent_utilities.mcp.surface.introspecting import is_introspecting
+from agent_utilities.mcp.surface.catalogs import CATALOGS_BYTES, caller_key, is_introspecting, weigh_catalog
 from agent_utilities.mcp.surface.surface import Surface, UnderVerdict, Verdict, verdict_in_force
 from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.selection.merge import Effective, Narrowings, merge

@@ -16,7 +16,7 @@ from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import VersionSpec
 
 from agent_utilities.compat.fastmcp_server import parts_of
-from agent_utilities.mcp.kept_provider import KeptProvider
+from agent_utilities.mcp.tool_origin import KeptProvider
 
 _LISTS = {"tool": "tools", "prompt": "prompts", "resource": "resources", "template": "resources"}
 """What of a `LocalProvider` is added and removed, and the list that it is of."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from asyncio import Event
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -172,3 +175,25 @@ class CallerCatalogs:
 def weigh_catalog(key: tuple[str, ComponentKind], catalog: Catalog) -> int:
     """Return about how many bytes a caller's catalog takes, beside the entries that it shares."""
     return 500 + 8 * len(catalog)
+
+
+_over: ContextVar[Event | None] = ContextVar("listing for graph and ranker", default=None)
+"""Set when the listing is over: what it has started may outlive it, and see it in its context."""
+
+
+@contextmanager
+def introspecting() -> Iterator[None]:
+    """List for graph and ranker in this block: what providers then tell of is in the listing."""
+    over = Event()
+    token = _over.set(over)
+    try:
+        yield
+    finally:
+        over.set()
+        _over.reset(token)
+
+
+def is_introspecting() -> bool:
+    """Whether this is done by a listing for graph and ranker, which would only be started again by its own doing."""
+    over = _over.get()
+    return over is not None and not over.is_set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.features.capabilities.skills import MAX_CHARACTERS, MAX_NAMES, capabilities_of
+from agent_utilities.features.capabilities.feature import MAX_CHARACTERS, MAX_NAMES, capabilities_of
 
 
 def skill(frontmatter: str, body: str = "# Review\n") -> str:

@@ -14,7 +14,7 @@ from fastmcp.utilities.components import FastMCPComponent
 from agent_utilities import AgentServer, create_gateway, create_mcp_server
 from agent_utilities.cli.gateway_commands import skills_provider
 from agent_utilities.errors import SettingsError
-from agent_utilities.features.capabilities.skills import is_own, skill_capabilities, skills_read
+from agent_utilities.features.capabilities.feature import is_own, skill_capabilities, skills_read
 from agent_utilities.features.upstreams.provider import UpstreamProvider
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.snapshot import Snapshot

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.features.fleet.feature import Fleet
-from agent_utilities.features.fleet.usage import _events
+from agent_utilities.features.fleet.feature import Fleet, _events
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Request
 from tests.features.fleet.test_sessions import Talk, replica

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from agent_utilities import create_mcp_server
-from agent_utilities.features.page.issuer import BACK, PATH
+from agent_utilities.features.page.door import BACK, PATH
 from tests.features.access.provider import Provider, browse, listening, serving, url_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.node, pytest.mark.timeout(600)]
@@ -109,5 +109,5 @@ async def test_logins_of_strangers_end_nobody_elses_and_have_one_client_register
 async def test_a_login_that_took_too_long_has_ended(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with httpx2.AsyncClient(base_url=url) as browser:
         back = await came_back(browser, "ann")
-        monkeypatch.setattr("agent_utilities.features.page.issuer.LOGIN_S", -1.0)
+        monkeypatch.setattr("agent_utilities.features.page.door.LOGIN_S", -1.0)
         assert (await browser.get(back)).status_code == 401

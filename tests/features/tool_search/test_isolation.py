@@ -13,7 +13,7 @@ import pytest
 from fastmcp import Client, Context
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 
-from agent_utilities.features.tool_search.session import kept as kept_of
+from agent_utilities.features.tool_search.turns import kept as kept_of
 from agent_utilities.mcp import sessions
 from agent_utilities.mcp.sessions import Session
 from tests.every import every

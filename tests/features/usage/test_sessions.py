@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.features.usage.trail import SessionUse
+from agent_utilities.features.usage.feature import SessionUse
 from tests.features.usage.test_isolated_usage import another
 from tests.features.usage.test_learning_server import office, told
 from tests.graph.wrapped import until

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_utilities.features.usage.trail import NOT_USED
+from agent_utilities.features.usage.feature import NOT_USED
 from agent_utilities.usage.redaction import without_secrets
 from tests.every import every
 
