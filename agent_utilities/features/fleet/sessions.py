@@ -12,18 +12,16 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from cachetools import TTLCache
 from pydantic import TypeAdapter, ValidationError
 
 from agent_utilities.features.fleet.news import begun_s_ago
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.sessions import ENDED, Session, SessionRecord, Share
 from agent_utilities.state.redis_state import RedisState, StateError
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.state")
 

@@ -6,18 +6,16 @@ import asyncio
 import secrets
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from urllib.parse import parse_qsl, urlsplit
 
 import fastmcp
 from starlette.requests import Request
 from starlette.responses import Response
 
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.upstream.config import OAuthClient
 from agent_utilities.upstream.http.authorization import Authorization
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
 
 _N_FIELDS = 1_000
 _KEPT_S = 3600.0

@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from html import escape
-from typing import TYPE_CHECKING
 
 import fastmcp
 from fastmcp.server.dependencies import get_access_token
@@ -25,14 +24,12 @@ from starlette.routing import BaseRoute, Route
 
 from agent_utilities.access.rules import LOCAL
 from agent_utilities.features.logins.browser import Cookie, OwnIssuer, form_of, is_of_own_page, is_same
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.events import LoggedIn
 from agent_utilities.mcp.sessions import of_token
 from agent_utilities.upstream.http.account import Account
 from agent_utilities.upstream.http.authorization import LOGIN_S, Authorization
 from agent_utilities.upstream.http.http_client import OwnLoginError
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.logins")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastmcp.apps import UI_EXTENSION_ID, UI_MIME_TYPE
 from fastmcp.resources import TextResource
@@ -14,12 +14,10 @@ from mcp_types import ToolAnnotations
 from pydantic import AnyUrl
 
 from agent_utilities.features.context.feature import ContextReport
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.request import Request
 from agent_utilities.visibility.decision import Decision
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
 
 NAME = "show_context"
 URI = "ui://agent-utilities/context"

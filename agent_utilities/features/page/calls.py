@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
@@ -11,9 +11,7 @@ from agent_utilities.features.page.panel import Panel, Reader, Table
 from agent_utilities.features.page.surface import asked, rows_of
 from agent_utilities.features.tool_search.turns import kept
 from agent_utilities.features.usage.feature import NOT_USED, Usage
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
+from agent_utilities.mcp.agent_server import AgentServer
 
 _COLUMNS = (
     "at", "caller", "tool", "server", "ok", "ms", "waited_ms", "upstream_ms", "words", "turn", "visible", "permitted",

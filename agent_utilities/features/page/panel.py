@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
 from agent_utilities.errors import AgentUtilitiesError
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.sessions import Caller
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
 
 
 class PageError(AgentUtilitiesError, ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
@@ -12,9 +12,7 @@ from agent_utilities.catalog.tokens import MANY_TOKENS
 from agent_utilities.features.context.feature import ContextReport
 from agent_utilities.features.page.panel import PageError, Panel, Reader, Table
 from agent_utilities.features.page.surface import asked
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
+from agent_utilities.mcp.agent_server import AgentServer
 
 
 async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:

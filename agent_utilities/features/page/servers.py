@@ -11,20 +11,18 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import partial
 from itertools import chain, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.requests import Request as HttpRequest
 
 from agent_utilities.features.page.panel import Action, Form, PageError, Panel, Reader, Table
 from agent_utilities.features.upstreams.feature import Upstreams
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.upstream.operator.lock import Change, sha256_of
 from agent_utilities.upstream.secrets import secrets_of, without
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.upstream.supervision.upstream import Upstream
+from agent_utilities.upstream.supervision.upstream import Upstream
 
 _N_LINES = 20
 _N_STEPS = 10_000_000

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from cachetools import LRUCache
@@ -29,10 +29,8 @@ from agent_utilities.features.page import calls, prompt, servers, surface, tool,
 from agent_utilities.features.page.door import STATIC, Door
 from agent_utilities.features.page.panel import Action, PageError, Panel, Reader, Table
 from agent_utilities.features.page.tail import N_KEPT, Seen, Tail
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.upstream.configuration.config_text import shown
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.page")
 

@@ -7,7 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import fastmcp
@@ -16,6 +16,7 @@ from starlette.requests import Request as HttpRequest
 
 from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.features.page.panel import PageError, Panel, Reader, Table
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.request import Request, serving
 from agent_utilities.mcp.sessions import Caller
@@ -23,11 +24,8 @@ from agent_utilities.resolution.answer import reasons_of, status_text
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.selection.channels import FIELDS, Field, field_of
 from agent_utilities.selection.merge import merge
+from agent_utilities.selection.model import Channel
 from agent_utilities.selection.parse import encoded_header
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.selection.model import Channel
 
 CLAIMS = "claims"
 _N_FIRST = 8

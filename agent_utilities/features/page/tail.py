@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opentelemetry import trace
 from starlette.requests import Request as HttpRequest
@@ -17,12 +17,9 @@ from starlette.responses import Response, StreamingResponse
 
 from agent_utilities.features.page.panel import Reader
 from agent_utilities.features.usage.feature import words_of
-from agent_utilities.mcp.request import TIMES
+from agent_utilities.mcp.agent_server import AgentServer
+from agent_utilities.mcp.request import TIMES, ToolCalled
 from agent_utilities.runtime.waiting import is_set
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.mcp.request import ToolCalled
 
 N_KEPT = 1000
 _EVERY_S = 0.5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 import fastmcp
@@ -15,9 +15,7 @@ from starlette.requests import Request as HttpRequest
 
 from agent_utilities.features.page.panel import Form, PageError, Panel, Reader, Table
 from agent_utilities.features.page.surface import asked, definition_of, known_tools, rows_of
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
+from agent_utilities.mcp.agent_server import AgentServer
 
 _TYPED = ("string", "number", "integer", "boolean")
 ARGUMENT = "argument "

@@ -8,20 +8,18 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
 from agent_utilities.features.page.panel import PageError, Panel, Reader, Table
 from agent_utilities.features.page.surface import Row, asked, rows_of
 from agent_utilities.features.usage.feature import Usage
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import Channel, NameSet, fold
 from agent_utilities.usage.model import DAY_MS, EVERYBODY, NOBODY
 from agent_utilities.usage.report import read_days, read_report
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
 
 _MOST_DAYS = 365
 _NONE = "?"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
@@ -17,20 +17,17 @@ from agent_utilities.features.query.feature import Query
 from agent_utilities.features.usage.feature import Usage
 from agent_utilities.graph.base import GraphError, Reads
 from agent_utilities.graph.matching import match, match_literally, normalise
+from agent_utilities.mcp.agent_server import AgentServer
+from agent_utilities.mcp.request import Request
+from agent_utilities.ranking.arrays import Scores
 from agent_utilities.ranking.base import BY_WORDS, Ranking
-from agent_utilities.resolution.answer import status_text
+from agent_utilities.resolution.answer import CallerScope, status_text
 from agent_utilities.resolution.catalog_ranker import N_RANKED
+from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.resolution.prior import gains_of
 from agent_utilities.runtime.waiting import in_daemon_thread, in_turns
+from agent_utilities.selection.model import Resolution
 from agent_utilities.usage.model import EVERYBODY, NOBODY
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.mcp.request import Request
-    from agent_utilities.ranking.arrays import Scores
-    from agent_utilities.resolution.answer import CallerScope
-    from agent_utilities.resolution.orchestrator import DynamicToolOrchestrator
-    from agent_utilities.selection.model import Resolution
 
 Edge = tuple[str, str, str, int]
 """Of which tool, which other one, how, and how often."""
