@@ -13,7 +13,7 @@ from agent_utilities.mcp.command_line import installed_version
 from agent_utilities.mcp.feature_list import Later
 
 if TYPE_CHECKING:
-    from agent_utilities.capabilities.offering import Offer
+    from agent_utilities.capabilities.servers import Offer
     from agent_utilities.graph.base import ToolGraph
     from agent_utilities.mcp.feature import Feature
     from agent_utilities.upstream.config import GatewayConfig

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities import create_mcp_server
-from agent_utilities.audit.lines import n_bytes_of
+from agent_utilities.audit.chain import n_bytes_of
 from agent_utilities.mcp.record import Record
 from benchmarks.measure import quantile
 

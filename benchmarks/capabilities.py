@@ -28,8 +28,7 @@ from rich.table import Table
 
 from agent_utilities import AgentServer
 from agent_utilities.capabilities.model import Capabilities, Capability
-from agent_utilities.capabilities.offering import Offer
-from agent_utilities.capabilities.servers import CapabilityServers
+from agent_utilities.capabilities.servers import CapabilityServers, Offer
 from agent_utilities.capabilities.tap import read_capabilities, starter_tap
 from agent_utilities.compat.fastmcp_server import whole_lifespan
 from agent_utilities.mcp.sessions import Session

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agent_utilities.capabilities.gate import LEAST_CHARACTERS, Gate
+from agent_utilities.capabilities.model import LEAST_CHARACTERS, Gate
 from agent_utilities.capabilities.user_text import intent_text
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder, read_request

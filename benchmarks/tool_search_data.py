@@ -19,7 +19,7 @@ from fastmcp.server.transforms.search import BM25SearchTransform
 from fastmcp.tools.base import Tool
 
 from agent_utilities import AgentServer, create_gateway
-from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.catalog.context import n_tokens
 from agent_utilities.cli.evaluation.data import Request, read_requests, read_tools
 from agent_utilities.cli.evaluation.data import Tool as EvaluatedTool
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig

@@ -11,7 +11,7 @@ from typing import Any
 from fastmcp import Client
 
 from agent_utilities import create_mcp_server
-from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.catalog.context import n_tokens
 from benchmarks.contenders import OURS, ROOT, Contender, Process
 from benchmarks.measure import Lane, Rounds, Spread, interleave, spread
 from benchmarks.tool_search_reach import text_tokens

@@ -20,7 +20,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 from rich.console import Console
 
-from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.catalog.context import n_tokens
 from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.runtime.process_io import expanded
 from agent_utilities.selection.caller import selection_headers

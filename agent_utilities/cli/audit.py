@@ -9,7 +9,7 @@ import typer
 
 from agent_utilities.audit.chain import Head, Report
 from agent_utilities.audit.chain import verify as verify_files
-from agent_utilities.audit.files import all_files
+from agent_utilities.audit.log import all_files
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.terminal import counted, plain, terminal
 

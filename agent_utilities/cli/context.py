@@ -14,8 +14,15 @@ from pydantic import TypeAdapter
 from rich.console import Console
 from rich.text import Text
 
-from agent_utilities.catalog.context import DEFERRED, ContextReport, ContextRow, context_report
-from agent_utilities.catalog.tokens import ESTIMATE, n_tokens, text_for_models
+from agent_utilities.catalog.context import (
+    DEFERRED,
+    ESTIMATE,
+    ContextReport,
+    ContextRow,
+    context_report,
+    n_tokens,
+    text_for_models,
+)
 from agent_utilities.cli.asking import ServerError, ask, pairs, server_url
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.terminal import AsJson, NamesTable, bar, plain, terminal

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.catalog.context import n_tokens
 from agent_utilities.cli.gateway_options import GATEWAY_NAME, GatewayOptions
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.mcp.command_line.terminal import NamesTable, Steps, plain, print_problems, terminal
@@ -37,7 +37,7 @@ from agent_utilities.upstream.snapshot_store import SnapshotStore
 if TYPE_CHECKING:  # what a bad option need not wait for
     from fastmcp.server.providers import Provider
 
-    from agent_utilities.capabilities.offering import Offer
+    from agent_utilities.capabilities.servers import Offer
     from agent_utilities.mcp.agent_server import AgentServer
     from agent_utilities.upstream.supervision.upstream import Upstream
 
@@ -106,7 +106,7 @@ def skills_provider(folders: Sequence[Path]) -> Provider:
 
 def offer_of(options: GatewayOptions) -> Offer | None:
     """Return where capabilities come from: the option's folders or the setting's, and the user's own over them."""
-    from agent_utilities.capabilities.offering import Offer
+    from agent_utilities.capabilities.servers import Offer
     from agent_utilities.capabilities.tap import folder_named
 
     settings = settings_of(os.environ)

@@ -36,9 +36,8 @@ from agent_utilities.mcp.tool_origin import KeptProvider
 from agent_utilities.selection.channels import spelled
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING, Channel, NameSet, Setting
-from agent_utilities.visibility.bounds import finish
+from agent_utilities.visibility.bounds import UnfitName, finish, unfit_names
 from agent_utilities.visibility.decision import Decision, decide
-from agent_utilities.visibility.unfit import UnfitName, unfit_names
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
@@ -80,7 +79,7 @@ class OperatorBounds:
             SelectionError: a deny of the command line fits nothing and nothing can come that it fits, or one of the
                 environment does, and `MCP_STRICT` is set.
         """
-        from agent_utilities.catalog.tokens import open_warning  # not before the server starts
+        from agent_utilities.catalog.context import open_warning  # not before the server starts
 
         if self._is_announced:
             return
@@ -115,7 +114,7 @@ class OperatorBounds:
 
     async def _size_warning(self, verdict: Verdict, decision: Decision, tools: Sequence[Tool]) -> str | None:
         """Return the warning of what is listed to a caller who asks for nothing; None where that is little."""
-        from agent_utilities.catalog.tokens import ListedTool, n_tokens, surface_warning
+        from agent_utilities.catalog.context import ListedTool, n_tokens, surface_warning
 
         if verdict.preferences.query is not None:  # the operator's query cuts what is listed
             return None
@@ -203,7 +202,7 @@ class OperatorBounds:
 
     def warnings(self) -> list[str]:
         """Return what `/ready` warns of: everybody may read it, so it bears no name."""
-        from agent_utilities.catalog.tokens import is_large, open_warning  # as above
+        from agent_utilities.catalog.context import is_large, open_warning  # as above
 
         counts = [("deny" if denies else "allow-list", self.n_unfit(denies=denies)) for denies in (True, False)]
         warnings = [

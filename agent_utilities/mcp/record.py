@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from starlette.requests import Request as HttpRequest
 from starlette.types import ASGIApp
 
-from agent_utilities.audit.lines import ENOUGH, cut, line, n_bytes_of
+from agent_utilities.audit.chain import ENOUGH, cut, line, n_bytes_of
 from agent_utilities.audit.log import AuditLog, Fields, RecordError
 from agent_utilities.mcp.feature import BoundError, Refusal
 from agent_utilities.mcp.request import Call, Request, sender_of

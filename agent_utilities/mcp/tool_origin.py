@@ -1,4 +1,4 @@
-"""Where a tool comes from: the server itself, one mounted in it, or an upstream; and what it costs in a prompt."""
+"""Where a tool comes from, what it costs in a prompt, and providers that say themselves when their lists changed."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class KnownTools:
         tool = components[place]
         server = self._host.origin_of(tool).server.name  # another by now, where a configuration has it elsewhere
         if facts is None or facts.server != server:
-            from agent_utilities.catalog.tokens import n_tokens  # where calls are counted, or somebody looks
+            from agent_utilities.catalog.context import n_tokens  # where calls are counted, or somebody looks
 
             facts = self._kept[stamp] = ToolFacts(server, str(tool.version or ""), n_tokens(as_models_read(tool)))
         return facts

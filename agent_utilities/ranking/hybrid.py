@@ -1,4 +1,4 @@
-"""The hybrid ranker: words and vectors together, and the lexical ranker alone whenever vectors can't be had."""
+"""The hybrid ranker: words, vectors and kinds of tools together, and words alone whenever vectors can't be had."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 
 from agent_utilities.catalog.document import ToolDocument, split_identifier
 from agent_utilities.errors import RankerError
-from agent_utilities.ranking.answerability import Answerability
+from agent_utilities.ranking.answerability import Answerability, PastRequests, PastVectors
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np
 from agent_utilities.ranking.base import BY_WORDS, Parts, Ranking, least_claimed, raise_best, views_of
 from agent_utilities.ranking.embedding import Embedder, Provider, document_vectors, read_request
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker, LexicalView
-from agent_utilities.ranking.past_requests import PastRequests, PastVectors
 from agent_utilities.ranking.terms import RequestTerms
 from agent_utilities.ranking.triggers import UNANSWERABLE
 
 if TYPE_CHECKING:
-    from agent_utilities.ranking.vector_store import VectorStore
+    from agent_utilities.ranking.embedding import VectorStore
 
 LOSS = 0.05
 """Of a score, where a tool does something of another kind."""

@@ -9,10 +9,9 @@ from functools import cached_property, partial
 
 from agent_utilities.catalog.document import ToolDocument, split_identifier
 from agent_utilities.ranking import base
-from agent_utilities.ranking.answerability import N_NEIGHBOURS, OWN_QUANTILE
+from agent_utilities.ranking.answerability import N_NEIGHBOURS, OWN_QUANTILE, PastRequests
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
 from agent_utilities.ranking.base import N_DECIMALS, Parts, Ranking
-from agent_utilities.ranking.past_requests import PastRequests
 from agent_utilities.ranking.terms import DocumentTerms, Postings, RequestTerms, read_document
 
 REQUEST_SHARE = 0.4

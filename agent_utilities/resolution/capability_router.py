@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from agent_utilities.capabilities.gate import LEAST_CHARACTERS, Gate, Route, routed
+from agent_utilities.capabilities.model import LEAST_CHARACTERS, Gate, Route, routed
 from agent_utilities.capabilities.user_text import intent_text
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder, read_request

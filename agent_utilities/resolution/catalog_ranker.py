@@ -14,9 +14,8 @@ from cachetools import LRUCache
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
-from agent_utilities.ranking.base import BY_WORDS, Ranking
+from agent_utilities.ranking.base import BY_WORDS, Ranking, bears
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker
-from agent_utilities.ranking.plain_words import bears
 from agent_utilities.resolution.answer import INDEX_SHARE, VECTORS_SHARE, CallerScope, Question, Ranked
 from agent_utilities.runtime.jobs import Job
 from agent_utilities.runtime.waiting import Deadline, in_daemon_thread

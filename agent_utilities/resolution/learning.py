@@ -14,8 +14,8 @@ from cachetools import LRUCache
 
 from agent_utilities.errors import RankerError
 from agent_utilities.graph.sync import ToolEdge
+from agent_utilities.ranking.answerability import PastRequests
 from agent_utilities.ranking.lexical import LexicalIndex
-from agent_utilities.ranking.past_requests import PastRequests
 from agent_utilities.resolution.catalog_ranker import RETRY_S, CatalogIndex, CatalogRanker
 from agent_utilities.resolution.prior import NO_PRIOR, Prior, tool_edges
 from agent_utilities.runtime.jobs import Job

@@ -9,11 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
-from agent_utilities.activation.active_text import written
-from agent_utilities.activation.deferral import NOTHING_ACTIVE, Active, Change, is_frozen, is_new_turn
-from agent_utilities.catalog.argument_fit import explained
+from agent_utilities.activation.deferral import NOTHING_ACTIVE, Active, Change, is_frozen, is_new_turn, written
 from agent_utilities.catalog.context import ContextReport
-from agent_utilities.catalog.entry_tools import CALL_TOOL, call_arguments, n_results, search_arguments
+from agent_utilities.catalog.entry_tools import CALL_TOOL, call_arguments, explained, n_results, search_arguments
 from agent_utilities.catalog.search_result import SearchResult, nearest_names, search_result, selected_names
 from agent_utilities.errors import InputError
 from agent_utilities.ranking.base import Ranker

@@ -25,10 +25,15 @@ from agent_utilities.catalog.context import (
     context_report,
 )
 from agent_utilities.catalog.document import ToolDocument, document
-from agent_utilities.catalog.entry_tools import call_definition, entry_names, search_definition
+from agent_utilities.catalog.entry_tools import (
+    DeferredTool,
+    call_definition,
+    deferred_text,
+    entry_names,
+    search_definition,
+)
 from agent_utilities.catalog.model import Catalog, Entry, entry
 from agent_utilities.catalog.search_result import SearchResult, names_of_server
-from agent_utilities.catalog.topics import DeferredTool, deferred_text
 from agent_utilities.errors import AgentUtilitiesError, InputError, SelectionError, SettingsError
 from agent_utilities.ranking.base import Index
 from agent_utilities.selection.channels import field_of
@@ -36,8 +41,7 @@ from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NOTHING, Selection, Setting, Slot, fold
 from agent_utilities.selection.parse import read_value
 from agent_utilities.visibility.curation import NO_PREFERENCES, Preferences, preferences_of
-from agent_utilities.visibility.decision import decide
-from agent_utilities.visibility.permitted import Permitted
+from agent_utilities.visibility.decision import Permitted, decide
 
 Format = Literal["mcp", "openai", "anthropic"]
 _LONGEST = 64

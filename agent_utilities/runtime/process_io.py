@@ -1,7 +1,8 @@
-"""What the process reads and writes: input that a signal ends, files as a whole, log records of bounded length."""
+"""What the process reads and writes: input that a signal ends, whole files, files that change, short log records."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import os
@@ -10,8 +11,11 @@ import stat
 import tempfile
 import threading
 import traceback
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
+
+from agent_utilities.runtime.waiting import in_daemon_thread
 
 _NO_HOME = Path(os.devnull, "HOME-is-not-set")
 """Stands for the home of a user who has none: nothing can be there, as where a home can't be written."""
@@ -160,3 +164,41 @@ def _cut_text(arg: object) -> object:
 
 def _cut(text: str, n_characters: int) -> str:
     return text if len(text) <= n_characters else f"{text[:n_characters]}… ({len(text)} characters)"
+
+
+LOOK_S = 0.4
+"""Seconds after which files are looked at again: what was taken out of one holds no more within a second."""
+
+
+async def looked_at(files: Sequence[Path]) -> AsyncIterator[tuple[bool, bool]]:
+    """Yield at each look whether files have changed since the last one, and whether that was done with by then.
+
+    Editors write a file in several steps. Files are looked at, since not every file system tells of changes, nor any of
+    the folder that a link leads to from now on. At the first look they count as changed.
+    """
+    seen: object = None
+    settled: object = None
+    while True:
+        now = await in_daemon_thread(lambda: list(map(_stamp, files)))
+        is_settled = now == seen != settled
+        yield now != seen, is_settled
+        seen, settled = now, now if is_settled else settled
+        await asyncio.sleep(LOOK_S)
+
+
+async def touched(files: Sequence[Path]) -> AsyncIterator[None]:
+    """Yield when files have been written, exchanged, made, removed or permitted; once at the start."""
+    async for _, is_settled in looked_at(files):
+        if is_settled:
+            yield
+
+
+def _stamp(file: Path) -> tuple[int, int, int, int] | None:
+    """Return what differs when a file was written, exchanged or permitted to others; None for one that is not there."""
+    try:
+        stat = file.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:  # such as a link to itself, which is there and can't be read
+        return error.errno or -1, 0, 0, 0
+    return stat.st_ino, stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size

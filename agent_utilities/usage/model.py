@@ -1,4 +1,4 @@
-"""What a usage log keeps, how much of it and where, and what it teaches: plain values."""
+"""What a usage log keeps, how much of it and where, what it teaches, and why it fails: plain values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A usage log that is open: rows in, and out what is too old or too much. Synchronous, and for one thread at a time."""
+"""A usage log that is open: rows in, out what is too old or too much; and keys of callers that lead back to nobody."""
 
 from __future__ import annotations
 

@@ -9,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_utilities import SelectionError, selection_headers, selection_meta, selection_url
-from agent_utilities.activation.active_text import read_active, united, written
-from agent_utilities.activation.deferral import NOTHING_ACTIVE, Active
+from agent_utilities.activation.deferral import NOTHING_ACTIVE, Active, read_active, united, written
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import MAX_BYTES, read_meta, read_request

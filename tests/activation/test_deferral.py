@@ -96,7 +96,7 @@ class TestEveryStep:
     def test_does_not_depend_on_the_seed_of_hashes(self):
         program = (
             "from agent_utilities.activation.deferral import *;"
-            "from agent_utilities.activation.active_text import written; d = Deferral(0, max_active=3);"
+            "from agent_utilities.activation.deferral import written; d = Deferral(0, max_active=3);"
             "a = turn(NOTHING_ACTIVE, 'words', list('abc'), d).active;"
             "a = load(a, list('defgh'), d).active; a = load(touch(a, 'e'), list('ij'), d, 5).active; print(written(a))"
         )

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_utilities.audit.chain import Head, Report, verify, write_line
-from agent_utilities.audit.files import RecordFile, all_files
-from agent_utilities.audit.log import AuditLog
+from agent_utilities.audit.log import AuditLog, RecordFile, all_files
 
 BIG = 1 << 30
 DAY_S = 86_400.0

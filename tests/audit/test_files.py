@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.audit.chain import Head, write_line
-from agent_utilities.audit.files import RecordFile, all_files, full_files
+from agent_utilities.audit.log import RecordFile, all_files, full_files
 
 DAY_S = 86_400.0
 

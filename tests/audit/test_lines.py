@@ -11,7 +11,7 @@ from unicodedata import normalize
 
 import pytest
 
-from agent_utilities.audit.lines import ENOUGH, LONGEST, cut, line, n_bytes_of
+from agent_utilities.audit.chain import ENOUGH, LONGEST, cut, line, n_bytes_of
 
 pytestmark = pytest.mark.anyio
 ROOM = 4_000

@@ -21,8 +21,7 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.audit.chain import Head, write_line
-from agent_utilities.audit.files import RecordFile, all_files, full_files
-from agent_utilities.audit.log import AuditLog, RecordError
+from agent_utilities.audit.log import AuditLog, RecordError, RecordFile, all_files, full_files
 from tests.audit.records import audit_log, fill, of_file, running, said, write
 from tests.usage.logs import until
 

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from agent_utilities.audit.files import all_files, full_files
+from agent_utilities.audit.log import all_files, full_files
 from tests.audit.records import of_file
 from tests.usage.test_log_kill import wait_for
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_utilities.capabilities.gate import Gate, Route, routed
+from agent_utilities.capabilities.model import Gate, Route, routed
 
 GATE = Gate(0.5, 0.1)
 

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from agent_utilities.catalog.argument_fit import explained, wrong_arguments
+from agent_utilities.catalog.entry_tools import explained, wrong_arguments
 
 SCHEMA = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"], "additionalProperties": False}
 

@@ -19,8 +19,8 @@ from agent_utilities.catalog.context import (
     SECTIONS,
     ContextReport,
     context_report,
+    n_tokens,
 )
-from agent_utilities.catalog.tokens import n_tokens
 
 OF_TOOLS = [section for section in SECTIONS if section != INSTRUCTIONS]
 

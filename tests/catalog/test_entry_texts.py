@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from agent_utilities.catalog.context import n_tokens
 from agent_utilities.catalog.entry_tools import (
     CALL_TOOL_DESCRIPTION,
     CALL_TOOL_SCHEMA,
     MAX_RESULTS,
+    MAX_TOKENS,
     TOOL_SEARCH_DESCRIPTION,
     TOOL_SEARCH_SCHEMA,
 )
-from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.catalog.topics import MAX_TOKENS
 
 MOST_TOKENS = 450
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_utilities.catalog.context import n_tokens
 from agent_utilities.catalog.entry_tools import DEFAULT_RESULTS, MAX_RESULTS
 from agent_utilities.catalog.search_result import (
     FULL_TOKENS,
@@ -17,7 +18,6 @@ from agent_utilities.catalog.search_result import (
     search_result,
     selected_names,
 )
-from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.errors import InputError
 from agent_utilities.selection.model import RankedTool
 

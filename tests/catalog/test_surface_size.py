@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from agent_utilities.catalog.tokens import (
+from agent_utilities.catalog.context import (
     MANY_TOKENS,
     MANY_TOOLS,
     ListedTool,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.catalog.tokens import n_tokens
-from agent_utilities.catalog.topics import (
+from agent_utilities.catalog.context import n_tokens
+from agent_utilities.catalog.entry_tools import (
     MAX_TOKENS,
     DeferredTool,
     deferred_text,

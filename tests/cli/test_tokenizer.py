@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from agent_utilities.catalog.tokens import ESTIMATE, n_tokens
+from agent_utilities.catalog.context import ESTIMATE, n_tokens
 from agent_utilities.cli.context import tokenizer_of
 from agent_utilities.errors import InputError
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.capabilities.gate import Gate, Route
+from agent_utilities.capabilities.model import Gate, Route
 from agent_utilities.capabilities.tap import starter_tap
 from agent_utilities.cli.app import main
 from agent_utilities.features.capabilities.caller import CallerCapabilities

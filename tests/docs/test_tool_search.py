@@ -17,7 +17,7 @@ from fastmcp import Client
 from agent_utilities import create_mcp_server, selection_meta
 from agent_utilities.activation.deferral import AUTO_OVER, Deferral
 from agent_utilities.cli.app import main
-from agent_utilities.features.tool_search.events import EventName
+from agent_utilities.features.tool_search.turns import EventName
 from agent_utilities.mcp.metrics import Metrics
 from demo.office import office_server
 from tests.command_line import run_command

@@ -10,7 +10,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 
-from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.catalog.context import n_tokens
 from tests.mcp.in_process import web_of
 from tests.mcp.servers import log_server, running
 

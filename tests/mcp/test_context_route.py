@@ -8,7 +8,7 @@ import pytest
 from fastmcp import FastMCP
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 
-from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.catalog.context import n_tokens
 from tests.every import every
 from tests.mcp.in_process import web_of
 from tests.mcp.servers import log_server

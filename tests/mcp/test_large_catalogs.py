@@ -10,7 +10,7 @@ from fastmcp import Client
 from fastmcp.tools.base import Tool, ToolResult
 
 from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.catalog.context import n_tokens
 
 MOST_LISTED = 1_500
 PLACES = (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agent_utilities import AgentServer, create_gateway, create_mcp_server
-from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.catalog.context import n_tokens
 from agent_utilities.errors import SelectionError
 from agent_utilities.mcp.command_line.listing import print_listing
 from agent_utilities.selection.parse import read_cli

@@ -13,7 +13,7 @@ from fastmcp.server import create_proxy
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 
 from agent_utilities import create_mcp_server
-from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.catalog.context import n_tokens
 from agent_utilities.mcp.command_line.listing import print_listing
 from agent_utilities.mcp.surface.components import as_models_read
 from agent_utilities.selection.parse import read_cli

@@ -9,10 +9,10 @@ import pytest
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
+from agent_utilities.ranking.answerability import PastRequests
 from agent_utilities.ranking.embedding import clauses
 from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
-from agent_utilities.ranking.past_requests import PastRequests
 from tests.ranking.catalogs import PLACES, TOOLS, Concepts
 
 

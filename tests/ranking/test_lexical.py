@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agent_utilities.catalog.document import ToolDocument, ToolServer, document
+from agent_utilities.ranking.answerability import PastRequests
 from agent_utilities.ranking.lexical import LexicalRanker
-from agent_utilities.ranking.past_requests import PastRequests
 from tests.ranking.catalogs import PLACES, TOOLS
 
 INDEX = LexicalRanker().index(TOOLS)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
+from agent_utilities.ranking.answerability import N_REQUESTS, PastRequests
 from agent_utilities.ranking.base import N_RAISED, Ranking, raise_best
 from agent_utilities.ranking.hybrid import HybridRanker
 from agent_utilities.ranking.lexical import LexicalRanker
-from agent_utilities.ranking.past_requests import N_REQUESTS, PastRequests
 from tests.graph.records import examples
 from tests.ranking.catalogs import PLACES, TOOLS, Concepts
 from tests.ranking.strategies import catalogs, texts, words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.ranking.plain_words import plain_matches
+from agent_utilities.ranking.base import plain_matches
 from agent_utilities.ranking.terms import is_content_word, words
 from tests.ranking.strategies import texts
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from agent_utilities.capabilities.gate import Route
+from agent_utilities.capabilities.model import Route
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder
 from agent_utilities.resolution.capability_router import BY_MODEL, BY_WORDS, CapabilityRouter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities import ToolRouter
-from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.catalog.context import n_tokens
 from tests.router.catalogs import N_TOOLS, catalog
 
 pytestmark = pytest.mark.anyio

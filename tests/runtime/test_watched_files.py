@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.runtime import watched_files
-from agent_utilities.runtime.watched_files import looked_at, touched
+from agent_utilities.runtime import process_io
+from agent_utilities.runtime.process_io import looked_at, touched
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(autouse=True)
 def _looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watched_files, "LOOK_S", 0.005)
+    monkeypatch.setattr(process_io, "LOOK_S", 0.005)
 
 
 def written_alike(file: Path) -> None:

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from agent_utilities.state.redis_state import RedisState
-from agent_utilities.state.shared_values import SharedValues
+from agent_utilities.state.redis_state import RedisState, SharedValues
 from tests.every import every
 from tests.fleet.replicas import Shared, shared_redis
 

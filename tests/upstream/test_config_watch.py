@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.runtime import watched_files
+from agent_utilities.runtime import process_io
 from agent_utilities.upstream.config import GatewayConfig
 from agent_utilities.upstream.configuration.config_files import read_config
 from agent_utilities.upstream.operator.lock import lock_of, lock_path, write_lock
@@ -75,7 +75,7 @@ class Edited:
 
 @pytest.fixture(autouse=True)
 def _at_once_and_errors_alone(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(watched_files, "LOOK_S", 0.05)
+    monkeypatch.setattr(process_io, "LOOK_S", 0.05)
     caplog.set_level(logging.ERROR, "agent_utilities.gateway")
 
 

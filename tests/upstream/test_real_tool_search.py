@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.catalog.context import n_tokens
 from tests.upstream.gateway_process import DEFERRING_NONE, Gateway, gateway
 from tests.upstream.real_servers import N_TOOLS, SERVERS, real_config
 from tests.wire.wires import Caller, LegacyCaller

@@ -6,8 +6,7 @@ import sqlite3
 
 import pytest
 
-from agent_utilities.usage.database import open_log
-from agent_utilities.usage.forgetting import Forget, Forgotten, count, delete_files, forget
+from agent_utilities.usage.database import Forget, Forgotten, count, delete_files, forget, open_log
 from agent_utilities.usage.model import DAY_MS, Listed, UsageError
 from tests.usage.written_logs import NOW_MS, call, log_of, search, write
 
@@ -85,7 +84,7 @@ class TestBytes:
         assert b"stays here" in bytes_of(path)
 
     def test_that_a_reader_holds_are_told_of(self, path, monkeypatch):
-        monkeypatch.setattr("agent_utilities.usage.forgetting._BUSY_S", 0.05)
+        monkeypatch.setattr("agent_utilities.usage.database._BUSY_S", 0.05)
         server, reader = open_log(path), sqlite3.connect(path, isolation_level=None)
         write(server, [call("x")])
         reader.execute("BEGIN")

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent_utilities.usage.database import VERSION, check_header
-from agent_utilities.usage.forgetting import Forget, forget
+from agent_utilities.usage.database import VERSION, Forget, check_header, forget
 from agent_utilities.usage.model import DAY_MS, Call, Event, Listed, Search, UsageBounds, UsageError
 from agent_utilities.usage.store import UsageStore
 from tests.usage.logs import BOUNDS, NOW_MS, bytes_of, call, rows, turns

@@ -6,10 +6,9 @@ from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import UNRESOLVED, Resolution
 from agent_utilities.selection.parse import read_cli, read_request
-from agent_utilities.visibility.bounds import finish
+from agent_utilities.visibility.bounds import MAX_UNKNOWN, finish, unknown_in
 from agent_utilities.visibility.curation import preferences_of
 from agent_utilities.visibility.decision import decide
-from agent_utilities.visibility.unfit import MAX_UNKNOWN, unknown_in
 from tests.resolutions import answer_of
 
 CATALOG = Catalog(

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from rich.console import Console
 from rich.table import Table
 
-from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.catalog.context import n_tokens
 from agent_utilities.selection.channels import META_KEY, spelled
 from tests.wire.processes import Launch, served
 from tests.wire.wires import Access, Caller, LegacyCaller, ModernCaller, stdio_caller

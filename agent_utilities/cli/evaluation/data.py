@@ -12,8 +12,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as read_dataclass
 
+from agent_utilities.catalog.context import n_tokens
 from agent_utilities.catalog.document import ToolDocument, document
-from agent_utilities.catalog.tokens import n_tokens
 from agent_utilities.errors import InputError
 from agent_utilities.usage.model import NOTHING_LEARNED, Learned
 

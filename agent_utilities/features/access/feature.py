@@ -18,9 +18,8 @@ from agent_utilities.mcp.feature import Feature, Grant
 from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.sessions import Caller
 from agent_utilities.runtime.caches import BoundedCache
-from agent_utilities.runtime.process_io import expanded
+from agent_utilities.runtime.process_io import expanded, looked_at
 from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.runtime.watched_files import looked_at
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import fold
 from agent_utilities.selection.profiles import EVERYTHING, NO_PROFILE, SettingsFiles

@@ -47,7 +47,7 @@ class Proxy(OIDCProxy):
         lasting = {"openid", "offline_access"}.intersection(document.get("scopes_supported", ()))
         shared: dict[str, Any] = {}
         if state is not None:
-            from agent_utilities.state.shared_values import SharedValues
+            from agent_utilities.state.redis_state import SharedValues
 
             key = urlsafe_b64encode(state.derived("login"))
             shared = {"client_storage": SharedValues(state, "logins"), "jwt_signing_key": key}

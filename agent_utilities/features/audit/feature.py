@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from agent_utilities.audit.files import RecordFile
-from agent_utilities.audit.lines import ENOUGH
-from agent_utilities.audit.log import AuditLog
+from agent_utilities.audit.chain import ENOUGH
+from agent_utilities.audit.log import AuditLog, RecordFile
 from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.compat.telemetry import LogRecord, SeverityNumber, get_logger, get_logger_provider
 from agent_utilities.errors import SettingsError

@@ -6,8 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent_utilities.capabilities.gate import Route
-from agent_utilities.capabilities.model import Active, brought, enable, used
+from agent_utilities.capabilities.model import Active, Route, brought, enable, used
 from agent_utilities.mcp.request import Request
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.model import CALLER_CHANNELS, Channel, FieldName, Selection

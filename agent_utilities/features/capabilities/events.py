@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from agent_utilities.capabilities.gate import Outcome
+from agent_utilities.capabilities.model import Outcome
 from agent_utilities.mcp.events import Event
 
 logger = logging.getLogger("agent_utilities.wire")

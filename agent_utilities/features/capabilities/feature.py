@@ -1,4 +1,7 @@
-"""Capabilities: bundles of servers that callers switch on by name, by their words, or by the `capability` tool."""
+"""Capabilities: bundles of servers that callers switch on by name, words, a skill that they read, or the tool for it.
+
+Only skills of the operator's own server count; they name capabilities in the frontmatter of their `SKILL.md`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastmcp.tools.base import Tool
 
-from agent_utilities.capabilities.offering import Offer
+from agent_utilities.capabilities.servers import Offer
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.features.capabilities.answers import AS_JUDGED, CAPABILITY, CapabilityAnswers, capability_tool
 from agent_utilities.features.capabilities.caller import (

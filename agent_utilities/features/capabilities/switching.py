@@ -11,11 +11,9 @@ from dataclasses import replace
 
 from cachetools import LRUCache
 
-from agent_utilities.capabilities.gate import Route
 from agent_utilities.capabilities.installers import Toolchains
-from agent_utilities.capabilities.model import Active, Capabilities, difference, enable
-from agent_utilities.capabilities.offering import Offer
-from agent_utilities.capabilities.servers import usable_capabilities
+from agent_utilities.capabilities.model import Active, Capabilities, Route, difference, enable
+from agent_utilities.capabilities.servers import Offer, usable_capabilities
 from agent_utilities.catalog.model import Entry
 from agent_utilities.errors import InputError
 from agent_utilities.features.capabilities.caller import (
@@ -34,8 +32,8 @@ from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.sessions import Session
 from agent_utilities.mcp.surface.components import entry_of
+from agent_utilities.runtime.process_io import touched
 from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.runtime.watched_files import touched
 from agent_utilities.selection.merge import Narrowing
 from agent_utilities.selection.model import CALLER_CHANNELS, OPERATOR_CHANNELS, Selection, fold
 from agent_utilities.selection.profiles import NO_PROFILE

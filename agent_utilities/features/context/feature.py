@@ -44,7 +44,7 @@ class ContextReport(Feature):
         would have; the session stays as it is. Another's session reads like one that never was, but to who has the
         right `context`.
         """
-        from agent_utilities.catalog.tokens import for_models  # for whoever asks for it
+        from agent_utilities.catalog.context import for_models  # for whoever asks for it
 
         reads_all = self.host.callers.may(request, "context", otherwise=False)
         session = self.host.sessions.named_by(request, of_anyone=reads_all)

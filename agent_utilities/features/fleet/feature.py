@@ -30,8 +30,7 @@ from agent_utilities.mcp.request import Request
 from agent_utilities.runtime.process_io import read_whole, write_whole
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.merge import Narrowing
-from agent_utilities.state.redis_state import RedisState, StateError
-from agent_utilities.state.shared_values import SharedValues
+from agent_utilities.state.redis_state import RedisState, SharedValues, StateError
 from agent_utilities.upstream.sealed_store import read_key
 from agent_utilities.usage.model import Call, Listed, Search
 from agent_utilities.usage.model import Event as Logged

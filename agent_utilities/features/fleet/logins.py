@@ -1,4 +1,4 @@
-"""Callers' logins at upstreams, the same at every replica: each sealed under the name of its person and upstream."""
+"""Callers' logins at upstreams, the same at every replica, each sealed for its person; and the links to make them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logins: upstreams that each caller logs in at with an account of their own, `"credentials": "caller"`."""
+"""Logins: upstreams that each caller logs in at with an account of their own, and what one person has of these."""
 
 from __future__ import annotations
 

@@ -25,10 +25,12 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from agent_utilities.errors import AgentUtilitiesError
-from agent_utilities.features.page import calls, prompt, servers, surface, tool, usage, words
+from agent_utilities.features.page import servers, words
 from agent_utilities.features.page.door import STATIC, Door
 from agent_utilities.features.page.panel import Action, PageError, Panel, Reader, Table
+from agent_utilities.features.page.surface import SURFACE, TOOL, call
 from agent_utilities.features.page.tail import N_KEPT, Seen, Tail
+from agent_utilities.features.page.usage import CALLS, PROMPT, SESSIONS, USAGE
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.upstream.configuration.config_text import shown
 
@@ -39,7 +41,7 @@ _SIGN = r"[=+\-@\u2212\uff0b-\uff0d\uff1d\uff20\ufe62-\ufe6b]"
 _FORMULA = re.compile(rf"""(^|[,;|"'\t\r\n])(?=[\s\u200b-\u200f\u2060\ufeff]*{_SIGN})|^(?=[\t\r\n])""")
 """Before what a spreadsheet takes for a formula, whatever it takes for the end of a cell."""
 
-_PANELS = (*(each.PANEL for each in (surface, prompt, servers, calls, usage, words)), calls.SESSIONS, tool.PANEL)
+_PANELS = (SURFACE, PROMPT, servers.PANEL, CALLS, USAGE, words.PANEL, SESSIONS, TOOL)
 """In the order of the navigation."""
 PANELS: dict[str, Panel] = {each.name: each for each in _PANELS}
 
@@ -117,7 +119,7 @@ class Site:
         if not reader.operates:
             return self._refused(request, 403, "Only operators call tools here.")
         try:
-            told = await tool.call(self._host, request, request.state.form)
+            told = await call(self._host, request, request.state.form)
         except AgentUtilitiesError as error:
             return self._told(request, str(error), 400, PANELS["tool"])
         return self._told(request, told, 200, PANELS["tool"])

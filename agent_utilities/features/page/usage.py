@@ -1,25 +1,77 @@
-"""Usage: what was called, how it went, what searches did not find, and what is listed for nothing."""
+"""Prompt, Usage, Calls and Sessions: what is in the prompt and costs, what was called, what is listed for nothing."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
+from agent_utilities.catalog.context import DEFERRED, MANY_TOKENS, SECTIONS
+from agent_utilities.features.context.feature import ContextReport
 from agent_utilities.features.page.panel import PageError, Panel, Reader, Table
 from agent_utilities.features.page.surface import Row, asked, rows_of
-from agent_utilities.features.usage.feature import Usage
+from agent_utilities.features.tool_search.turns import kept
+from agent_utilities.features.usage.feature import NOT_USED, Usage
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import Channel, NameSet, fold
 from agent_utilities.usage.model import DAY_MS, EVERYBODY, NOBODY
 from agent_utilities.usage.report import read_days, read_report
+
+
+async def look_at_prompt(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+    """Return the context report of the reader's selection, and money a day at a price that they give.
+
+    Raises:
+        PageError: the price or the number of turns can't be read.
+    """
+    feature = host.feature(ContextReport)
+    if feature is None:
+        raise PageError("this server has no context report: its author left the feature out")
+    report, _, _, _ = await feature.of(await asked(host, reader, request))
+    by_server: dict[str, dict[str, int]] = defaultdict(dict)
+    for row in report.rows:
+        by_server[row.server][row.section] = row.tokens
+    in_prompt = {name: sum(n for section, n in each.items() if section != DEFERRED) for name, each in by_server.items()}
+    servers = sorted(by_server, key=lambda name: (-sum(by_server[name].values()), name))
+    price, turns = (_number(request, name, default) for name, default in (("price", 3.0), ("turns", 1000.0)))
+    return {
+        "report": report,
+        "sections": SECTIONS,
+        "servers": [(name, in_prompt[name], by_server[name]) for name in servers],
+        "widest": max(report.total, report.undeferred_tokens, MANY_TOKENS),
+        "budget": MANY_TOKENS,
+        "price": price,
+        "turns": turns,
+        "money": [n * turns * price / 1e6 for n in (report.total, report.undeferred_tokens)],
+        "tables": {
+            "prompt": Table(
+                ("section", "server", "tools", "tokens"),
+                [(row.section, row.server, row.n_tools, row.tokens) for row in report.rows],
+            )
+        },
+    }
+
+
+def _number(request: HttpRequest, name: str, default: float) -> float:
+    text = request.query_params.get(name, "").strip()
+    try:
+        number = float(text or default)
+        if not 0 <= number <= 1e9:
+            raise ValueError
+    except ValueError:
+        raise PageError(f"{name} can't be read: {text!r}; write a number from 0 up, such as {default:g}") from None
+    return number
+
+
+PROMPT = Panel("prompt", "Prompt", look_at_prompt)
+
 
 _MOST_DAYS = 365
 _NONE = "?"
@@ -28,7 +80,7 @@ _COLUMNS = ("server", "tool", "calls", "failed", "p50_ms", "p95_ms")
 _IDLE = ("server", "tool", "lists", "tokens")
 
 
-async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+async def look_at_usage(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
     """Return what the log tells of a reader's own calls; to an operator of everybody's, and what comes to nothing.
 
     Where usage is counted for all together (`MCP_USAGE_SCOPE`) nobody's own calls are known apart.
@@ -118,4 +170,56 @@ def _days(text: str) -> int:
     return days
 
 
-PANEL = Panel("usage", "Usage", look)
+USAGE = Panel("usage", "Usage", look_at_usage)
+
+
+_OF_CALLS = (
+    "at", "caller", "tool", "server", "ok", "ms", "waited_ms", "upstream_ms", "words", "turn", "visible", "permitted",
+    "revision", "trace", "told",
+)  # fmt: skip
+
+
+async def look_at_calls(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+    """Return the calls of which a reader may know, the last one first."""
+    seen = request.state.tail.seen_by(reader, request)[::-1]
+    wanted = {name: request.query_params.get(name, "") for name in ("server", "called", "caller", "failed")}
+    rows = [[getattr(each, column) for column in _OF_CALLS] for each in seen]
+    return {
+        "seen": seen,
+        "last": max((each.n for each in seen), default=0),
+        "wanted": wanted,
+        "tables": {"calls": Table(_OF_CALLS, rows)},
+    }
+
+
+CALLS = Panel("calls", "Calls", look_at_calls)
+
+
+_OF_SESSIONS = ("session", "whose", "active", "evicted", "capabilities", "turns", "called")
+
+
+async def look_at_sessions(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+    """Return the live sessions that began with a handshake: all to an operator, to others their own.
+
+    Of their tools others see those that are permitted to them by now, whatever was when a session had them.
+    Each is known by a name drawn at random, which nobody can use for anything.
+    """
+    rows, known = [], await rows_of(host, reader, await asked(host, reader, request))
+    permitted = {row.name for row in known if row.verdict != "denied"}
+
+    def may_know(names: Iterable[str]) -> list[str]:
+        return [name for name in names if reader.operates or name in permitted]
+
+    for session, caller in host.sessions.live():
+        person = caller.person if caller is not None else ("", "")
+        if not reader.operates and (not all(person) or person != reader.caller.person):
+            continue
+        search, use = kept(session), session.get(Usage.name, NOT_USED)
+        capabilities = getattr(session.get("capabilities", None), "active", ())
+        whose = f"{person[1]} ({person[0]})" if person[1] else ""
+        active, called = may_know(search.active.names), may_know(use.called)
+        rows.append((session.id, whose, active, search.n_evicted, list(capabilities), use.n_turns, called))
+    return {"rows": rows, "tables": {"sessions": Table(_OF_SESSIONS, rows)}}
+
+
+SESSIONS = Panel("sessions", "Sessions", look_at_sessions)

@@ -31,8 +31,7 @@ from agent_utilities.usage.model import EVERYBODY, NOBODY
 
 Edge = tuple[str, str, str, int]
 """Of which tool, which other one, how, and how often."""
-_N_ROWS, _N_DRAWN, _N_NAMES = 25, 8, 50
-_ROW_HEIGHT = 34
+_N_ROWS, _N_AROUND, _N_NAMES = 25, 8, 50
 _RANK_S = 5.0
 _EDGES = ("of", "tool", "edge", "times")
 
@@ -62,7 +61,6 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
         "n_claimed": 0,
         "route": {},
         "ran": [],
-        "drawing": None,
         "edges": [],
         "why_none": "",
         "tables": {},
@@ -89,7 +87,7 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
         values["why_none"] = "there is no ranker, or its index is not made yet"
     else:
         values |= await _ranks(feature, made, query, scope, servers, reader, of)
-    best = [each["name"] for each in values["ranked"][:_N_DRAWN]] or list(resolution.names[:_N_DRAWN])
+    best = [each["name"] for each in values["ranked"][:_N_AROUND]] or list(resolution.names[:_N_AROUND])
     around = await _graph(orchestrator, host.name, query, best, servers, reader, of, by_terms=ranker is None)
     values["tables"] |= {"edges": Table(_EDGES, around.get("edges", []))}
     return {**values, **around}
@@ -161,7 +159,7 @@ async def _graph(
     *,
     by_terms: bool,
 ) -> dict[str, Any]:
-    """Return what the graph is asked for a query and brings, and the tools around the best ones, drawn."""
+    """Return what the graph is asked for a query and brings, and what goes with the best ones."""
     recorded = _Recorded(orchestrator.graph)
     text = normalise(query)
 
@@ -184,7 +182,7 @@ async def _graph(
         }
         for statement, parameters, rows in (recorded.ran if reader.operates else recorded.ran[:1])
     ]
-    return {"ran": ran, "edges": told, "drawing": drawn(best, told, servers)}
+    return {"ran": ran, "edges": told}
 
 
 def _once(edges: Sequence[Edge]) -> list[Edge]:
@@ -203,27 +201,6 @@ def _may_learn(reader: Reader, scope: str) -> bool:
 def _names(rows: Sequence[Mapping[str, Any]], servers: Mapping[str, str], reader: Reader) -> tuple[str, ...]:
     found = dict.fromkeys(name for row in rows for name in row["names"])
     return tuple(sorted(name for name in found if reader.operates or name in servers))
-
-
-def drawn(best: Sequence[str], edges: Sequence[Edge], servers: Mapping[str, str]) -> dict[str, Any]:
-    """Return the tools around some, laid out: their servers, they themselves, and what usually goes with them.
-
-    Returns:
-        `nodes`: kind, name, x, y; `lines`: kind, x and y of both ends, how often; `height`.
-    """
-    others = list(dict.fromkeys(name for _, name, _, _ in edges if name not in best))[:_N_DRAWN]
-    columns = {"server": list(dict.fromkeys(servers.get(name, "") for name in best)), "tool": [*best], "other": others}
-    at: dict[tuple[str, str], tuple[int, int]] = {}
-    for kind, x in (("server", 0), ("tool", 260), ("other", 620)):
-        for i, name in enumerate(columns[kind]):
-            at[kind, name] = x, i * _ROW_HEIGHT + 20
-    lines = [("provides", *at["server", servers.get(name, "")], *at["tool", name], 0) for name in best]
-    for of, name, kind, n in edges:
-        there = at.get(("other", name)) or at.get(("tool", name))
-        if ("tool", of) in at and there is not None:
-            lines.append((kind, *at["tool", of], *there, n))
-    height = max((y for _, y in at.values()), default=0) + _ROW_HEIGHT
-    return {"nodes": [(kind, name, *place) for (kind, name), place in at.items()], "lines": lines, "height": height}
 
 
 PANEL = Panel("words", "Words", look)

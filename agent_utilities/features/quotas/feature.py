@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from agent_utilities.audit.lines import n_bytes_of
+from agent_utilities.audit.chain import n_bytes_of
 from agent_utilities.compat.tasks import tool_of_task
 from agent_utilities.errors import AgentUtilitiesError, SettingsError
 from agent_utilities.mcp.events import Event, PolicyChanged

@@ -14,24 +14,32 @@ from fastmcp.tools.base import Tool, ToolResult
 from fastmcp.tools.function_tool import FunctionTool
 from mcp_types import ToolAnnotations
 
-from agent_utilities.activation.active_text import written
-from agent_utilities.activation.deferral import is_new_turn
-from agent_utilities.catalog.argument_fit import explained
+from agent_utilities.activation.deferral import is_new_turn, written
 from agent_utilities.catalog.entry_tools import (
     ALIASES,
     AS_MEANT,
+    DeferredTool,
     EntryNames,
     call_arguments,
     call_definition,
+    deferred_text,
     entry_names,
+    explained,
     search_definition,
 )
 from agent_utilities.catalog.model import ComponentKind, entry
-from agent_utilities.catalog.topics import DeferredTool, deferred_text
 from agent_utilities.errors import InputError, shortened
 from agent_utilities.features.query.feature import Query
-from agent_utilities.features.tool_search.events import SearchEvent, SearchMetrics
-from agent_utilities.features.tool_search.turns import KEY, SessionSearch, Turns, kept, permitted_by, permitted_of
+from agent_utilities.features.tool_search.turns import (
+    KEY,
+    SearchEvent,
+    SearchMetrics,
+    SessionSearch,
+    Turns,
+    kept,
+    permitted_by,
+    permitted_of,
+)
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.feature import ALWAYS_LOADED, Answer, Feature, OwnTool
@@ -41,8 +49,7 @@ from agent_utilities.mcp.surface.surface import CALL_TOOL, Verdict
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import NameSet
 from agent_utilities.visibility.curation import Preferences
-from agent_utilities.visibility.decision import Decision
-from agent_utilities.visibility.permitted import Permitted
+from agent_utilities.visibility.decision import Decision, Permitted
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

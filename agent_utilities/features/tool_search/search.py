@@ -11,24 +11,23 @@ from typing import Any
 from fastmcp.exceptions import ToolError
 from fastmcp.tools.base import Tool, ToolResult
 
-from agent_utilities.activation.active_text import written
+from agent_utilities.activation.deferral import written
 from agent_utilities.catalog.entry_tools import EntryNames, SearchArguments, n_results, search_arguments
 from agent_utilities.catalog.model import Entry
 from agent_utilities.catalog.search_result import SearchResult, names_of_server, search_result, selected_names
 from agent_utilities.errors import InputError
 from agent_utilities.features.query.feature import Query
-from agent_utilities.features.tool_search.events import SearchEvent
-from agent_utilities.features.tool_search.turns import NOT_RANKED, Turns, kept
+from agent_utilities.features.tool_search.turns import NOT_RANKED, SearchEvent, Turns, kept
 from agent_utilities.features.usage.feature import ToolsSought
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import past_middleware
 from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.surface.components import as_models_read
-from agent_utilities.ranking.plain_words import plain_matches
+from agent_utilities.ranking.base import plain_matches
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.model import RankedTool
-from agent_utilities.visibility.permitted import Permitted
+from agent_utilities.visibility.decision import Permitted
 
 
 class Searches:

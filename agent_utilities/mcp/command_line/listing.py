@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from agent_utilities.catalog.context import ACTIVE, ATTACHED, attached_line
+from agent_utilities.catalog.context import ACTIVE, ATTACHED, ListedTool, attached_line, n_tokens, surface_warning
 from agent_utilities.catalog.model import KINDS, ComponentKind, Entry
-from agent_utilities.catalog.tokens import ListedTool, n_tokens, surface_warning
 from agent_utilities.mcp.command_line.terminal import NamesTable, plain
 from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.request import Request, serving
@@ -21,9 +20,8 @@ from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Verdict
 from agent_utilities.resolution.answer import reasons_of, status_text
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING
-from agent_utilities.visibility.bounds import finish
+from agent_utilities.visibility.bounds import finish, unknown_in
 from agent_utilities.visibility.decision import Decision, sections_of
-from agent_utilities.visibility.unfit import unknown_in
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer

@@ -11,9 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, request_response
 
-from agent_utilities.activation.active_text import written
-from agent_utilities.activation.deferral import Active, Threshold
-from agent_utilities.catalog.tokens import n_tokens
+from agent_utilities.activation.deferral import Active, Threshold, written
+from agent_utilities.catalog.context import n_tokens
 from agent_utilities.mcp.request import ToolsListed, request_in_force, sender_of, serving
 from agent_utilities.mcp.sessions import NOBODY, caller_of
 from agent_utilities.mcp.surface.components import bearing_of

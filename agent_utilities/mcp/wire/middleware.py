@@ -34,9 +34,8 @@ from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NameSet, Selection, Setting, fold
 from agent_utilities.selection.parse import read_meta
 from agent_utilities.upstream import fit
-from agent_utilities.visibility.bounds import matching
+from agent_utilities.visibility.bounds import matching, unknown_in
 from agent_utilities.visibility.decision import Decision, revision
-from agent_utilities.visibility.unfit import unknown_in
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from agent_utilities.errors import InputError
+from agent_utilities.runtime.process_io import touched
 from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.runtime.watched_files import touched
 from agent_utilities.selection.model import fold
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.configuration.config_files import read_config

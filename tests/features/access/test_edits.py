@@ -20,7 +20,7 @@ from agent_utilities.features.access import feature
 from agent_utilities.mcp.events import PolicyChanged
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Request
-from agent_utilities.runtime import watched_files
+from agent_utilities.runtime import process_io
 from agent_utilities.selection.merge import Narrowing
 from agent_utilities.selection.model import Selection
 from tests.features.access.team import SETTINGS, Team
@@ -35,14 +35,14 @@ ALL, READ = ["git_log", "git_push", "git_status"], ["git_log", "git_status"]
 BOB_MAY_ALL = SETTINGS.replace('profile = "readers"', 'profile = "all"')
 NOTICE = "notifications/tools/list_changed"
 WAIT_S = 60
-LOOK_S = watched_files.LOOK_S
+LOOK_S = process_io.LOOK_S
 KINDS = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
 
 
 @pytest.fixture(autouse=True)
 def _looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are looked at more often than they are in use."""
-    monkeypatch.setattr(watched_files, "LOOK_S", 0.05)
+    monkeypatch.setattr(process_io, "LOOK_S", 0.05)
 
 
 class TwoHoursLater(datetime):

@@ -18,8 +18,7 @@ from fastmcp.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
 
 from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.audit.files import all_files
-from agent_utilities.audit.log import AuditLog
+from agent_utilities.audit.log import AuditLog, all_files
 from agent_utilities.features.access.refusals import UNKNOWN
 from agent_utilities.mcp.feature import Feature, Refusal
 from agent_utilities.mcp.request import Call, Request

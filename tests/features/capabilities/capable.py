@@ -16,8 +16,7 @@ from pydantic import SecretStr
 
 from agent_utilities import AgentServer
 from agent_utilities.capabilities.model import Capabilities, Capability
-from agent_utilities.capabilities.offering import Offer
-from agent_utilities.capabilities.servers import CapabilityServers
+from agent_utilities.capabilities.servers import CapabilityServers, Offer
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from tests.parts import capabilities_of, gateway_with

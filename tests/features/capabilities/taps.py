@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_utilities import AgentServer
-from agent_utilities.capabilities.offering import Offer
+from agent_utilities.capabilities.servers import Offer
 from agent_utilities.upstream.config import GatewayConfig
 from tests.features.capabilities.capable import SERVER, server
 from tests.parts import gateway_with

@@ -13,7 +13,7 @@ from fastmcp import Client
 
 from agent_utilities import AgentServer
 from agent_utilities.capabilities.model import Capabilities
-from agent_utilities.capabilities.offering import Offer
+from agent_utilities.capabilities.servers import Offer
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.upstream.supervision.upstream import Upstream
 from tests.features.capabilities.capable import LONG_S, gateway, listed, offer, processes

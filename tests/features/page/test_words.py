@@ -11,12 +11,12 @@ import pytest
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.features.capabilities.events import CapabilitiesSwitched, WordsRouted
-from agent_utilities.features.page.words import _once, drawn
+from agent_utilities.features.page.words import _once
 from agent_utilities.mcp.events import Event
+from agent_utilities.ranking.answerability import PastRequests
 from agent_utilities.ranking.arrays import Scores
 from agent_utilities.ranking.lexical import LexicalRanker
 from agent_utilities.ranking.open import open_hybrid
-from agent_utilities.ranking.past_requests import PastRequests
 from agent_utilities.resolution.resolver import has_minilm
 from agent_utilities.selection.model import NOTHING
 from tests.every import every
@@ -169,37 +169,6 @@ class TestEdges:
     def test_that_lead_from_one_to_the_other_are_told_each_way(self) -> None:
         edges = [("a", "b", "followed_by", 3), ("b", "a", "followed_by", 2), ("a", "b", "used_with", 1)]
         assert _once([*edges, edges[0]]) == edges
-
-
-class TestDrawing:
-    def test_has_each_kind_in_its_column_and_each_name_in_its_row(self) -> None:
-        servers = {"git_log": "git", "read_file": "files", "git_push": "git"}
-        edges = [
-            ("git_log", "read_file", "followed_by", 3),
-            ("git_log", "git_push", "used_with", 2),
-            ("x", "git_log", "y", 1),
-        ]
-        made = drawn(["git_log", "read_file"], edges, servers)
-        assert made["nodes"] == [
-            ("server", "git", 0, 20), ("server", "files", 0, 54), ("tool", "git_log", 260, 20),
-            ("tool", "read_file", 260, 54), ("other", "git_push", 620, 20),
-        ]  # fmt: skip
-        assert made["lines"] == [
-            ("provides", 0, 20, 260, 20, 0), ("provides", 0, 54, 260, 54, 0),
-            ("followed_by", 260, 20, 260, 54, 3), ("used_with", 260, 20, 620, 20, 2),
-        ]  # fmt: skip
-        assert made["height"] == 54 + 34
-
-    def test_of_nothing_is_one_row_high(self) -> None:
-        assert drawn([], [], {}) == {"nodes": [], "lines": [], "height": 34}
-
-    def test_lays_out_servers_tools_and_what_goes_with_them(self) -> None:
-        servers = {"git_log": "git", "git_blame": "git", "read_file": "files"}
-        made = drawn(["git_log", "git_blame"], [("git_log", "read_file", "followed_by", 3)], servers)
-        assert [(kind, name) for kind, name, _, _ in made["nodes"]] == [
-            ("server", "git"), ("tool", "git_log"), ("tool", "git_blame"), ("other", "read_file"),
-        ]  # fmt: skip
-        assert [line[0] for line in made["lines"]] == ["provides", "provides", "followed_by"]
 
 
 class TestCapabilities:

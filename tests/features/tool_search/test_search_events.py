@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agent_utilities import create_mcp_server
-from agent_utilities.features.tool_search.events import EventName, SearchEvent
+from agent_utilities.features.tool_search.turns import EventName, SearchEvent
 from agent_utilities.mcp.feature_list import FeatureList
 from agent_utilities.mcp.metrics import Metrics
 

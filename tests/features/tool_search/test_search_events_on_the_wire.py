@@ -12,8 +12,7 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agent_utilities import selection_headers
-from agent_utilities.features.tool_search.events import SearchEvent
-from agent_utilities.features.tool_search.turns import TURN
+from agent_utilities.features.tool_search.turns import TURN, SearchEvent
 from agent_utilities.mcp.events import Event
 from demo.office import office_server
 from tests.mcp.servers import over_http

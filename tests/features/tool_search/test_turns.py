@@ -11,7 +11,7 @@ from fastmcp.client.messages import MessageHandler
 from mcp_types import PaginatedRequestParams
 
 from agent_utilities import AgentServer, create_mcp_server, selection_meta
-from agent_utilities.features.tool_search.events import SearchEvent
+from agent_utilities.features.tool_search.turns import SearchEvent
 from agent_utilities.mcp.events import Event
 from tests.parts import query_of
 

@@ -10,7 +10,7 @@ import pytest
 from fastmcp import Client
 
 from agent_utilities import AgentServer
-from agent_utilities.usage.forgetting import Forget, delete_files, forget
+from agent_utilities.usage.database import Forget, delete_files, forget
 from agent_utilities.usage.model import Call, UsageBounds
 from agent_utilities.usage.store import UsageStore
 from tests.every import every
