@@ -25,7 +25,7 @@ from rich.table import Table
 
 from agent_utilities import AgentServer, create_gateway, create_mcp_server
 from agent_utilities.graph.sync import forget
-from agent_utilities.mcp.lifespan import calm_collector
+from agent_utilities.mcp.stopping import calm_collector
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.folders import gateway_folder
 from agent_utilities.upstream.snapshot import Snapshot

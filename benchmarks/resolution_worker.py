@@ -110,7 +110,7 @@ class ResolvingWorker(Worker):
         self._server = self._made()
         add_tools(self._server, n_tools)
         if self._contender == "ours":  # as the command line does before it serves
-            importlib.import_module("agent_utilities.mcp.lifespan").calm_collector()
+            importlib.import_module("agent_utilities.mcp.stopping").calm_collector()
         lag, started = Lag(), time.perf_counter()
         host = low_level(self._server)
         async with lag.watched():

@@ -16,7 +16,7 @@ from fastmcp import Client, FastMCP
 from agent_utilities import AgentServer
 from agent_utilities.catalog.context import n_tokens
 from agent_utilities.catalog.search_result import MAX_QUERY_BYTES
-from agent_utilities.mcp.lifespan import calm_collector
+from agent_utilities.mcp.stopping import calm_collector
 from agent_utilities.ranking.open import open_ranker
 from benchmarks.contenders import ContenderError
 from benchmarks.served_quality import VECTORS

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.graph.base import ToolRecord
-from agent_utilities.mcp.lifespan import calm_collector
+from agent_utilities.mcp.stopping import calm_collector
 from agent_utilities.ranking.base import plain_matches
 from agent_utilities.resolution.answer import CallerScope, LiveTools
 from agent_utilities.resolution.resolver import Resolver

@@ -67,8 +67,8 @@ def make_server(contender: str) -> Any:
 
 def runner(contender: str) -> Callable[..., Any]:
     """Return what starts the event loop that a contender is served on: FastMCP's way, but where ours has its own."""
-    if contender == "ours" and find_spec("agent_utilities.runtime.event_loop"):
-        return importlib.import_module("agent_utilities.runtime.event_loop").run  # type: ignore[no-any-return]
+    if contender == "ours" and find_spec("agent_utilities.runtime.waiting"):
+        return importlib.import_module("agent_utilities.runtime.waiting").run  # type: ignore[no-any-return]
     return anyio.run
 
 

@@ -19,7 +19,7 @@ from agent_utilities.cli.gateway_options import GATEWAY_NAME, GatewayOptions
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.mcp.command_line.terminal import NamesTable, Steps, plain, print_problems, terminal
 from agent_utilities.mcp.server_cli import launch
-from agent_utilities.runtime import event_loop
+from agent_utilities.runtime.waiting import run_async
 from agent_utilities.selection.model import nearest
 from agent_utilities.settings_file import settings_of, user_folder
 from agent_utilities.upstream.config import GatewayConfig
@@ -188,7 +188,7 @@ def check_servers(config: GatewayConfig, *, as_json: bool) -> int:
 
     What they list is kept, so that the next gateway lists it at once.
     """
-    rows = event_loop.run(_reach_all, config)
+    rows = run_async(_reach_all, config)
     if as_json:
         body = {"upstreams": list(map(asdict, rows)), "problems": config.problems, "notices": config.notices}
         print(json.dumps({**body, "files": config.files}))
@@ -276,7 +276,7 @@ def login_at(name: str, config: GatewayConfig) -> None:
         raise InputError("a stdio server has no login", name, "argument NAME", hint)
     print(f"opening a browser for {name}; waiting until you have logged in", file=sys.stderr)
     try:
-        event_loop.run(log_in, upstreams[name], settings_of(os.environ).gateway_folder)
+        run_async(log_in, upstreams[name], settings_of(os.environ).gateway_folder)
     except Exception as error:
         told = root_error(error)
         raise UpstreamError(name, "refused", f"the login failed, {type(told).__name__}: {told}") from error
@@ -299,7 +299,7 @@ def print_logs(name: str | None, n_lines: int) -> None:
 def lock_servers(chosen: ConfigFiles, *, accepted: Sequence[str], accept_all: bool) -> int:
     """Lock what upstreams tell models now, or show and accept what has changed since; return the exit code."""
     print_problems(terminal(stderr=True), chosen.config.problems, chosen.config.notices)
-    for row in event_loop.run(_reach_all, chosen.config):
+    for row in run_async(_reach_all, chosen.config):
         if row.wrong:
             print(f"{row.server}: {shown(row.wrong, len(row.wrong))}", file=sys.stderr)
     store = SnapshotStore(gateway_folder("snapshots", settings_of(os.environ).gateway_folder))

@@ -35,11 +35,10 @@ from agent_utilities.mcp.command_line import NO_VERSION
 from agent_utilities.mcp.events import CatalogListed, Event
 from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.feature_list import FeatureList, Later
-from agent_utilities.mcp.lifespan import Job, with_background
 from agent_utilities.mcp.operator_bounds import OperatorBounds
 from agent_utilities.mcp.request import LISTED, Request, entering, request_in_force
 from agent_utilities.mcp.sessions import Caller, Client, Session, Sessions
-from agent_utilities.mcp.stopping import Stopping
+from agent_utilities.mcp.stopping import Job, Stopping, with_background
 from agent_utilities.mcp.surface.components import LISTING, with_hints
 from agent_utilities.mcp.surface.surface import Surface, verdict_in_force
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
@@ -47,7 +46,7 @@ from agent_utilities.mcp.tool_origin import KnownTools, ToolOrigin, origin_of
 from agent_utilities.mcp.wire.middleware import WireMiddleware
 from agent_utilities.mcp.wire.parameter_headers import header_schema
 from agent_utilities.mcp.wire.request import Callers
-from agent_utilities.runtime.event_loop import run
+from agent_utilities.runtime.waiting import run_async
 from agent_utilities.selection.model import Selection
 
 if TYPE_CHECKING:
@@ -405,7 +404,7 @@ class AgentServer(FastMCP[Any]):
 
     def run(self, *args: Any, **options: Any) -> None:
         """Serve until stopped, on the event loop of the command line; see `FastMCP.run`."""
-        run(partial(self.run_async, *args, **options))
+        run_async(partial(self.run_async, *args, **options))
 
     async def run_stdio_async(self, *args: Any, **options: Any) -> None:
         """Serve over stdio until stopped; raises what `OperatorBounds.announce` does."""

@@ -17,7 +17,7 @@ from agent_utilities.errors import AgentUtilitiesError, InputError
 from agent_utilities.mcp.command_line import installed_version
 from agent_utilities.mcp.command_line import options as command_line
 from agent_utilities.mcp.command_line.options import BriefHelp, Options
-from agent_utilities.runtime import event_loop
+from agent_utilities.runtime.waiting import run_async
 
 if TYPE_CHECKING:  # the command line is read before anything of FastMCP is loaded
     from agent_utilities.mcp.agent_server import AgentServer
@@ -124,11 +124,11 @@ def launch(load: Callable[[], AgentServer], options: Options) -> None:
         return
     from agent_utilities.mcp.command_line.listing import print_listing
 
-    event_loop.run(print_listing, server, options.as_json)
+    run_async(print_listing, server, options.as_json)
 
 
 def _serve(server: AgentServer, options: Options) -> None:
-    from agent_utilities.mcp.lifespan import calm_collector
+    from agent_utilities.mcp.stopping import calm_collector
     from agent_utilities.runtime.process_io import EndableStdin
 
     _log_to_stderr(options.log_level)
@@ -153,7 +153,7 @@ def _serve(server: AgentServer, options: Options) -> None:
         finally:
             server.stopping.leave()
 
-    event_loop.run(serve)
+    run_async(serve)
     if server.stopping.signal == signal.SIGINT:
         raise KeyboardInterrupt
 

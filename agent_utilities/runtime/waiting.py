@@ -1,14 +1,15 @@
-"""Waiting: up to a deadline, for one call that many share, in turns with the event loop, and in threads beside it."""
+"""Waiting: up to a deadline, for a call that many share, in turns with the event loop, or in threads; and which loop."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Generator, Hashable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Hashable, Iterable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Generic, TypeVar
 
 from agent_utilities.errors import AgentUtilitiesError
@@ -176,3 +177,10 @@ def start_in_daemon_thread(call: Callable[[], _T]) -> Future[_T]:
 
     threading.Thread(target=work, name="index", daemon=True).start()
     return done
+
+
+def run_async(function: Callable[..., Awaitable[Any]], *args: object) -> Any:
+    """Return what an asynchronous function returns, run to its end; anyio alone takes Python's own loop everywhere."""
+    import anyio
+
+    return anyio.run(function, *args, backend_options={"use_uvloop": find_spec("uvloop") is not None})

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.capabilities.user_text import intent_text, without_pastes
+from agent_utilities.resolution.capability_router import intent_text, without_pastes
 from tests.every import every
 
 TRACE = """Traceback (most recent call last):

@@ -18,7 +18,7 @@ from typing import Any
 
 import neo4j
 
-from agent_utilities.graph.neo4j import Neo4jGraph
+from agent_utilities.graph.backends import Neo4jGraph
 
 GIVEN = {name: value for name, value in os.environ.items() if name.startswith("NEO4J_")}
 """The caller's own variables, before any test changes them."""

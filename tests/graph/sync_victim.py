@@ -8,9 +8,9 @@ import sys
 from itertools import cycle
 from pathlib import Path
 
+from agent_utilities.graph.backends import Neo4jGraph
 from agent_utilities.graph.base import ToolGraph
 from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.graph.neo4j import Neo4jGraph
 from agent_utilities.graph.sync import sync
 from tests.graph.records import tool_record
 

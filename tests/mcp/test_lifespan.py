@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_utilities.mcp.lifespan import with_background
+from agent_utilities.mcp.stopping import with_background
 from tests.graph.wrapped import until
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.runtime import event_loop
+from agent_utilities.runtime import waiting
+from agent_utilities.runtime.waiting import run_async
 from tests.every import every
 from tests.wire.http_raw import RawHttp
 from tests.wire.processes import HttpProcess, Launch
@@ -42,11 +43,11 @@ def loop_of(caller: Caller) -> str:
 class TestRun:
     def test_it_is_uvloop_where_that_is_installed(self):
         pytest.importorskip("uvloop")
-        assert event_loop.run(loop_module, "on ") == "on uvloop"
+        assert run_async(loop_module, "on ") == "on uvloop"
 
     def test_it_is_pythons_where_uvloop_is_not_installed(self, monkeypatch):
-        monkeypatch.setattr(event_loop, "find_spec", lambda name: None if name == "uvloop" else util.find_spec(name))
-        assert event_loop.run(loop_module, "on ") == "on asyncio.unix_events"
+        monkeypatch.setattr(waiting, "find_spec", lambda name: None if name == "uvloop" else util.find_spec(name))
+        assert run_async(loop_module, "on ") == "on asyncio.unix_events"
 
 
 @pytest.mark.outside

@@ -25,8 +25,8 @@ from agent_utilities.features.fleet.sessions import SharedSessions
 from agent_utilities.features.usage.feature import Usage
 from agent_utilities.mcp.events import Event, TokensRevoked
 from agent_utilities.mcp.feature import Feature
-from agent_utilities.mcp.lifespan import guarded
 from agent_utilities.mcp.request import Request
+from agent_utilities.mcp.stopping import guarded
 from agent_utilities.runtime.process_io import read_whole, write_whole
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.merge import Narrowing

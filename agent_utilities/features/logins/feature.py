@@ -24,8 +24,8 @@ from agent_utilities.features.upstreams.provider import Union, UpstreamProvider
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.feature import Feature, OwnTool
-from agent_utilities.mcp.lifespan import guarded
 from agent_utilities.mcp.request import Request
+from agent_utilities.mcp.stopping import guarded
 from agent_utilities.mcp.surface.catalogs import is_introspecting
 from agent_utilities.runtime.waiting import finish_in_turns, in_daemon_thread, is_set
 from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig

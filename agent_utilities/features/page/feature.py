@@ -1,27 +1,203 @@
-"""The page: a part of every server over HTTP, at `/`, for who may read it."""
+"""The page: a part of every server over HTTP, at `/`, for who may read it; and the last calls, which it keeps."""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import sys
-from collections.abc import Sequence
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from html import escape
+from itertools import count
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import Any
 
 import anyio
+from opentelemetry import trace
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agent_utilities.features.page.tail import Tail
+from agent_utilities.features.page.panel import Reader
+from agent_utilities.features.usage.feature import words_of
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.events import Event, PolicyChanged
 from agent_utilities.mcp.feature import Feature
-from agent_utilities.mcp.request import ToolCalled
+from agent_utilities.mcp.request import TIMES, ToolCalled
 from agent_utilities.runtime.hosts import is_loopback
 from agent_utilities.runtime.process_io import own_folder, write_whole
-from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.runtime.waiting import in_daemon_thread, is_set
+
+N_KEPT = 1000
+_EVERY_S = 0.5
+_SILENCE_S = 15.0
+_READ_S = 10.0
+"""Seconds that a reader may take to read what was sent; then they are dropped."""
+_LONGEST = 200
+
+ReaderNow = Callable[[], Awaitable[Reader | str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One call, or something that an operator did.
+
+    Args:
+        n: its number, from 1.
+        at: when it was over, in seconds since 1970.
+        person: issuer and subject of who called; empty texts for nobody in particular.
+        tool: its name; of what an operator did, what that was.
+        server: the server behind, where the tool is of one.
+        ok: whether it was answered without an error.
+        ms, waited_ms, upstream_ms: milliseconds in all, of these before the server behind was asked, and in it.
+        words, turn: the words that led to it, and how many turns there were, where that is known.
+        visible, permitted: how many tools its caller was listed, and could use.
+        told: what came of what an operator did.
+    """
+
+    n: int
+    at: float
+    person: tuple[str, str]
+    tool: str
+    server: str = ""
+    ok: bool = True
+    ms: float = 0.0
+    waited_ms: float | None = None
+    upstream_ms: float | None = None
+    words: str = ""
+    turn: int = 0
+    visible: int = 0
+    permitted: int = 0
+    revision: str = ""
+    trace: str = ""
+    told: str = ""
+
+    @property
+    def caller(self) -> str:
+        """Who called, for people."""
+        issuer, subject = self.person
+        return f"{subject} ({issuer})" if subject else ""
+
+    @property
+    def gateway_ms(self) -> float:
+        """Milliseconds that it took here."""
+        return max(0.0, self.ms - (self.waited_ms or 0.0) - (self.upstream_ms or 0.0))
+
+
+class Tail:
+    """The last calls, in memory, without arguments; nothing is done for those who look while nobody does."""
+
+    def __init__(self, host: AgentServer) -> None:
+        self._host = host
+        self.kept: deque[Seen] = deque(maxlen=N_KEPT)
+        self._numbers = count(1)
+        self._news = asyncio.Event()
+
+    def note(self, event: ToolCalled) -> None:
+        """Keep a call."""
+        request, decision, name = event.request, event.decision, event.name
+        is_permitted = name in decision.permitted_names
+        facts = self._host.known_tools.named(decision.catalog, name) if is_permitted else None
+        waited_s, upstream_s = request.values.get(TIMES) or (None, None)
+        words, turn = words_of(request, name)
+        context = trace.get_current_span().get_span_context()
+        self._keep(
+            Seen(
+                next(self._numbers),
+                time.time(),
+                request.caller.person if request.caller is not None else ("", ""),
+                name[:_LONGEST],
+                facts.server or self._host.name if facts is not None else "",
+                event.ok,
+                1000 * event.seconds,
+                None if waited_s is None else 1000 * waited_s,
+                None if upstream_s is None else 1000 * upstream_s,
+                words[:_LONGEST],
+                turn,
+                len(decision.visible),
+                len(decision.permitted),
+                event.revision,
+                f"{context.trace_id:032x}" if context.is_valid else "",
+            )
+        )
+
+    def operated(self, reader: Reader, what: str, told: str, *, ok: bool) -> None:
+        """Keep what an operator did."""
+        self._keep(
+            Seen(next(self._numbers), time.time(), reader.caller.person, what[:_LONGEST], ok=ok, told=told[:_LONGEST])
+        )
+
+    def _keep(self, seen: Seen) -> None:
+        self.kept.append(seen)
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Have streams see what is new, whether their readers still may, and whether the server stops."""
+        self._news.set()
+
+    def seen_by(self, reader: Reader, request: HttpRequest, after: int = 0) -> list[Seen]:
+        """Return what a reader may see of it and wants to: an operator all, others what they called themselves."""
+        wanted = {
+            name: request.query_params.get(name, "").strip().casefold() for name in ("server", "called", "caller")
+        }
+        failed = bool(request.query_params.get("failed"))
+        return [
+            each
+            for each in self.kept
+            if each.n > after
+            and (reader.operates or (all(each.person) and each.person == reader.caller.person))
+            and not (failed and each.ok)
+            and wanted["server"] in each.server.casefold()
+            and wanted["called"] in each.tool.casefold()
+            and wanted["caller"] in each.caller.casefold()
+        ]
+
+    def events(self, reader_now: ReaderNow, request: HttpRequest, row: Callable[[Seen], str]) -> Response:
+        """Return a stream of the calls that come from now on, each as a row of the table.
+
+        Args:
+            reader_now: returns who reads, whose login and rights may have ended; then so does the stream.
+            row: writes one.
+        """
+        return _Stream(self._stream(reader_now, request, row), media_type="text/event-stream")
+
+    async def _stream(
+        self, reader_now: ReaderNow, request: HttpRequest, row: Callable[[Seen], str]
+    ) -> AsyncIterator[str]:
+        after = request.query_params.get("after") or request.headers.get("last-event-id", "")
+        last = int(after) if after.isdecimal() and len(after) < 16 else 0
+        stopping = self._host.stopping.begun
+        while not stopping.is_set() and isinstance(reader := await reader_now(), Reader):
+            if self.kept and last < self.kept[0].n - 1 and last:
+                yield "event: behind\ndata: more was called than could be shown; load the page anew\n\n"
+                return
+            news = self.seen_by(reader, request, last)
+            last = self.kept[-1].n if self.kept else last
+            rows = "".join(f"data: {row(each)}\n" for each in news)
+            yield f"id: {last}\n{rows}\n" if news else ": nothing yet\n\n"
+            if not self.kept or self.kept[-1].n == last:
+                self._news.clear()
+                await is_set(self._news, within_s=_SILENCE_S)
+            await is_set(stopping, within_s=_EVERY_S)  # what comes close together is sent together
+
+
+class _Stream(StreamingResponse):
+    """A stream that ends where its reader does not read."""
+
+    async def stream_response(self, send: Any) -> None:
+        async def in_time(message: Any) -> None:
+            async with asyncio.timeout(_READ_S):
+                await send(message)
+
+        with suppress(TimeoutError):  # an answer that is not whole has the web server close the connection
+            await super().stream_response(in_time)
+
 
 _KEEP_S = 2
 _LINK = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="referrer" content="no-referrer">

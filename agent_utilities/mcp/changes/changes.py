@@ -18,8 +18,8 @@ from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
 from agent_utilities.mcp.answers import may_read
 from agent_utilities.mcp.changes.watching import Watch
 from agent_utilities.mcp.events import ToolsChanged
-from agent_utilities.mcp.lifespan import guarded
 from agent_utilities.mcp.sessions import NOTICE_S, of_token
+from agent_utilities.mcp.stopping import guarded
 from agent_utilities.mcp.surface.catalogs import CATALOGS_BYTES, caller_key, is_introspecting, weigh_catalog
 from agent_utilities.mcp.surface.surface import Surface, UnderVerdict, Verdict, verdict_in_force
 from agent_utilities.runtime.caches import BoundedCache

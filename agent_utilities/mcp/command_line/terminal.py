@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from agent_utilities.runtime import event_loop
+from agent_utilities.runtime.waiting import run_async
 from agent_utilities.upstream.configuration.config_text import shown
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -34,7 +34,7 @@ def in_event_loop(command: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
 
     @wraps(command)
     def run(*args: Any, **options: Any) -> Any:
-        return event_loop.run(partial(command, *args, **options))
+        return run_async(partial(command, *args, **options))
 
     return run
 

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from agent_utilities.access.token_file import new_token
 from agent_utilities.errors import SettingsError
 from agent_utilities.features.access import refusals
-from agent_utilities.features.access.login import FileTokens, Login, login_of
+from agent_utilities.features.access.feature import FileTokens, Login, login_of
 from agent_utilities.features.access.refusals import TellsWhy, note
 from agent_utilities.settings import Settings
 from tests.features.access.local_issuer import LocalIssuer

@@ -12,8 +12,8 @@ from fastmcp.server.auth import RemoteAuthProvider
 from joserfc import jwk
 
 from agent_utilities.features.access import refusals
+from agent_utilities.features.access.feature import Login
 from agent_utilities.features.access.issuer import FRESH_S, KEPT_S, LATER_S, IssuerUnreachable, read_document
-from agent_utilities.features.access.login import Login
 from agent_utilities.features.access.oidc import OPAQUE_S
 from agent_utilities.features.access.refusals import RETRY_S, Reason
 from tests.features.access.local_issuer import RESOURCE, LocalIssuer, ec, rsa

@@ -16,7 +16,7 @@ from fastmcp.server.dependencies import get_access_token
 
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.features.access import refusals
-from agent_utilities.features.access.login import Login, login_of
+from agent_utilities.features.access.feature import Login, login_of
 from agent_utilities.features.access.proxy import Proxy
 from agent_utilities.settings import Settings
 from tests.conformance import node

@@ -14,8 +14,8 @@ from fastmcp.server.dependencies import get_access_token
 from pydantic import AnyHttpUrl
 
 from agent_utilities.features.access import refusals
+from agent_utilities.features.access.feature import Login, Remote
 from agent_utilities.features.access.issuer import Issuer
-from agent_utilities.features.access.login import Login, Remote
 from agent_utilities.features.access.oidc import OidcVerifier
 from agent_utilities.features.access.refusals import Reason
 from tests.features.access.local_issuer import RESOURCE, LocalIssuer

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fastmcp import Client
 
-from agent_utilities.features.access.login import login_of
+from agent_utilities.features.access.feature import login_of
 from tests.features.access.provider import Person, Provider
 from tests.features.access.test_provider import notes, settings_of
 from tests.features.logins.gateways import asked, gateway_at, told
