@@ -18,7 +18,7 @@ from agent_utilities.ranking.terms import RequestTerms
 from agent_utilities.ranking.triggers import UNANSWERABLE
 
 if TYPE_CHECKING:
-    from agent_utilities.ranking.embedding import VectorStore
+    from agent_utilities.ranking.vector_store import VectorStore
 
 LOSS = 0.05
 """Of a score, where a tool does something of another kind."""

@@ -37,8 +37,8 @@ def open_ranker(kind: str, provider: str = "minilm", cache: Path | None = None) 
 
 def open_hybrid(kind: str, provider: str, cache: Path | None) -> HybridRanker:
     """Return a ranker that embeds, whose embedder others may use too; no model is loaded yet."""
-    from agent_utilities.ranking.embedding import VectorStore
     from agent_utilities.ranking.hybrid import LEXICAL_WEIGHT, HybridRanker
+    from agent_utilities.ranking.vector_store import VectorStore
 
     check_provider(provider)
     store = VectorStore(cache) if cache else None

@@ -1,4 +1,4 @@
-"""Waiting: up to a deadline, for a call that many share, in turns with the event loop, or in threads; and which loop."""
+"""Waiting: up to a deadline, for a call that many share, in turns with the event loop or in threads; and which loop."""
 
 from __future__ import annotations
 

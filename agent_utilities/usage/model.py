@@ -1,17 +1,19 @@
-"""What a usage log keeps, how much of it and where, what it teaches, and why it fails: plain values."""
+"""What a usage log keeps, how much and where, under which keys of callers, what it teaches, and why it fails."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
 
 from agent_utilities.errors import AgentUtilitiesError
-from agent_utilities.runtime.process_io import expanded, own_folder
+from agent_utilities.runtime.process_io import expanded, own_folder, read_whole, write_whole
 
 Cause = Literal["locked", "full", "read-only", "failing", "corrupt", "foreign", "newer", "unavailable"]
 
@@ -227,3 +229,31 @@ def usage_file(server: str, given: str = "") -> Path:
     if given:
         return expanded(given)
     return own_folder("state") / "usage" / f"{re.sub(r'[^A-Za-z0-9._-]', '_', server)[:100] or 'server'}.db"
+
+
+_SALT_BYTES = 32
+_KEY_BYTES = 8
+
+
+def subject_key(salt: bytes, subject: str) -> str:
+    """Return the key of who calls, 16 hexadecimal digits: the same for all time.
+
+    Without the salt, which nobody else has, it can't be made from a guessed subject.
+    """
+    encoded = subject.encode("utf-8", "surrogatepass")
+    return blake2b(encoded, digest_size=_KEY_BYTES, key=salt, person=b"subject").hexdigest()
+
+
+def read_salt(log: Path) -> bytes:
+    """Return the 32 bytes of a log's salt, drawn once, in a file beside it that only its user can read."""
+    path = log.with_name(f"{log.name}.salt")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not path.exists():
+            write_whole(path, secrets.token_bytes(_SALT_BYTES))
+        salt = read_whole(path, 2 * _SALT_BYTES)
+    except OSError as error:
+        raise usage_error(error, path) from error
+    if len(salt) != _SALT_BYTES:
+        raise UsageError("corrupt", path, f"{len(salt)} bytes of salt, not {_SALT_BYTES}")
+    return salt

@@ -9,8 +9,8 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from agent_utilities.ranking.embedding import VectorStore
 from agent_utilities.ranking.hybrid import HybridRanker
+from agent_utilities.ranking.vector_store import VectorStore
 from tests.ranking.catalogs import TOOLS, Concepts
 
 

@@ -22,8 +22,7 @@ from agent_utilities.upstream.processes.stderr_log import read_log
 from agent_utilities.upstream.sealed_store import read_key
 from agent_utilities.upstream.snapshot_store import read
 from agent_utilities.usage.database import open_log
-from agent_utilities.usage.model import UsageError
-from agent_utilities.usage.store import read_salt
+from agent_utilities.usage.model import UsageError, read_salt
 from tests.runtime.odd_files import ODD
 
 READERS: dict[str, Callable[[Path], object]] = {

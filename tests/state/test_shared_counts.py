@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from agent_utilities.state.counts import SharedCounts, Wanted
+from agent_utilities.state.counts import Wanted
 from agent_utilities.state.redis_state import RedisState
+from agent_utilities.state.shared_counts import SharedCounts
 from tests.fleet.services import redis_server
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.usage.model import UsageError, usage_file
-from agent_utilities.usage.store import read_salt, subject_key
+from agent_utilities.usage.model import UsageError, read_salt, subject_key, usage_file
 
 
 class TestSubjects:

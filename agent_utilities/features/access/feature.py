@@ -23,6 +23,7 @@ from agent_utilities.features.access import refusals
 from agent_utilities.features.access.issuer import Issuer, IssuerUnreachable, as_spelled
 from agent_utilities.features.access.oidc import OidcVerifier
 from agent_utilities.features.access.refusals import TellsWhy, note
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.events import PolicyChanged, TokensRevoked
 from agent_utilities.mcp.feature import Feature, Grant
 from agent_utilities.mcp.request import Request
@@ -34,13 +35,10 @@ from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import fold
 from agent_utilities.selection.profiles import EVERYTHING, NO_PROFILE, SettingsFiles
+from agent_utilities.settings import Settings
 from agent_utilities.visibility.decision import Decision
 
 if TYPE_CHECKING:
-    from fastmcp.server.auth import AuthProvider
-
-    from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.settings import Settings
     from agent_utilities.state.redis_state import RedisState
 
 

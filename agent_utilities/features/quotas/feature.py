@@ -155,7 +155,7 @@ class Quotas(Feature):
         super().attach(host)
         self._table = quotas_of(host.surface.operator.settings, host.surface.operator.files)
         if host.state is not None:
-            from agent_utilities.state.counts import SharedCounts
+            from agent_utilities.state.shared_counts import SharedCounts
 
             self._counts = SharedCounts(host.state, _WINDOW_S, _N_COUNTED)
 

@@ -176,7 +176,7 @@ class Usage(Feature):
         """Return whom the present request counts for, as a salted hash; empty where it counts for everybody."""
         if not self._is_of_subjects:
             return EVERYBODY
-        from agent_utilities.usage.store import subject_key
+        from agent_utilities.usage.model import subject_key
 
         subject = subject_of_request()
         return NOBODY if subject is None or self._salt is None else subject_key(self._salt, subject)
@@ -281,8 +281,7 @@ class Usage(Feature):
         if self.mode == "off":
             return
         from agent_utilities.usage.log import UsageLog
-        from agent_utilities.usage.model import UsageError
-        from agent_utilities.usage.store import read_salt
+        from agent_utilities.usage.model import UsageError, read_salt
 
         settings = self._settings
         log = self.log = UsageLog(self.path, UsageBounds(settings.usage_days, settings.usage_rows))
