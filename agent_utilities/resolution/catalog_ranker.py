@@ -17,8 +17,7 @@ from agent_utilities.errors import RankerError
 from agent_utilities.ranking.base import BY_WORDS, Ranking, bears
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker
 from agent_utilities.resolution.answer import INDEX_SHARE, VECTORS_SHARE, CallerScope, Question, Ranked
-from agent_utilities.runtime.jobs import Job
-from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
+from agent_utilities.runtime.waiting import Deadline, Job, in_daemon_thread
 from agent_utilities.selection.model import RankedTool, Resolution
 
 if TYPE_CHECKING:

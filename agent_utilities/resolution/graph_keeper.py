@@ -13,8 +13,7 @@ from agent_utilities.graph.base import Cause, GraphError, ServerState, ToolGraph
 from agent_utilities.graph.matching import match_literally, match_terms
 from agent_utilities.graph.sync import ToolEdge, server_state, sync, sync_edges
 from agent_utilities.resolution.answer import Limits
-from agent_utilities.runtime.jobs import Job
-from agent_utilities.runtime.waiting import is_set
+from agent_utilities.runtime.waiting import Job, is_set
 
 logger = logging.getLogger("agent_utilities.graph")
 

@@ -18,8 +18,7 @@ from agent_utilities.ranking.answerability import PastRequests
 from agent_utilities.ranking.lexical import LexicalIndex
 from agent_utilities.resolution.catalog_ranker import RETRY_S, CatalogIndex, CatalogRanker
 from agent_utilities.resolution.prior import NO_PRIOR, Prior, tool_edges
-from agent_utilities.runtime.jobs import Job
-from agent_utilities.runtime.waiting import in_daemon_thread, is_set
+from agent_utilities.runtime.waiting import Job, in_daemon_thread, is_set
 from agent_utilities.usage.model import EVERYBODY, NOBODY, NOTHING_LEARNED, Learned, UsageSource
 
 logger = logging.getLogger("agent_utilities.usage")

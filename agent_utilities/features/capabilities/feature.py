@@ -19,12 +19,12 @@ from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.features.capabilities.answers import AS_JUDGED, CAPABILITY, CapabilityAnswers, capability_tool
 from agent_utilities.features.capabilities.caller import (
     KEY,
+    CapabilityMetrics,
     SessionCapabilities,
     caller_capabilities,
     named_by,
     with_news,
 )
-from agent_utilities.features.capabilities.events import CapabilityMetrics
 from agent_utilities.features.capabilities.switching import Switching
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.upstreams.feature import ConfigTaken, Upstreams, UpstreamsRenewed

@@ -21,11 +21,13 @@ from agent_utilities.features.capabilities.caller import (
     N_TOLD,
     NO_CAPABILITIES,
     CallerCapabilities,
+    CapabilitiesSwitched,
     SessionCapabilities,
+    SwitchedBy,
+    WordsRouted,
     caller_capabilities,
     named_by,
 )
-from agent_utilities.features.capabilities.events import CapabilitiesSwitched, SwitchedBy, WordsRouted
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.upstreams.feature import Upstreams
 from agent_utilities.mcp.agent_server import AgentServer

@@ -21,7 +21,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.features.logins.browser import Cookie, OwnIssuer, form_of, is_of_own_page, is_same
-from agent_utilities.features.page.panel import Reader
+from agent_utilities.features.page.feature import Reader
 from agent_utilities.mcp.sessions import NOBODY, of_token
 from agent_utilities.runtime.hosts import is_loopback
 from agent_utilities.upstream.http.authorization import LOGIN_S

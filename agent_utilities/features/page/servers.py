@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request as HttpRequest
 
-from agent_utilities.features.page.panel import Action, Form, PageError, Panel, Reader, Table
+from agent_utilities.features.page.feature import Action, Form, PageError, Panel, Reader, Table
 from agent_utilities.features.upstreams.feature import Upstreams
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.runtime.waiting import in_daemon_thread

@@ -27,8 +27,7 @@ from starlette.types import ASGIApp
 from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.features.page import servers, words
 from agent_utilities.features.page.door import STATIC, Door
-from agent_utilities.features.page.feature import N_KEPT, Seen, Tail
-from agent_utilities.features.page.panel import Action, PageError, Panel, Reader, Table
+from agent_utilities.features.page.feature import N_KEPT, Action, PageError, Panel, Reader, Seen, Table, Tail
 from agent_utilities.features.page.surface import SURFACE, TOOL, call
 from agent_utilities.features.page.usage import CALLS, PROMPT, SESSIONS, USAGE
 from agent_utilities.mcp.agent_server import AgentServer

@@ -18,7 +18,7 @@ from fastmcp.tools.base import Tool
 from starlette.requests import Request as HttpRequest
 
 from agent_utilities.catalog.context import n_tokens
-from agent_utilities.features.page.panel import Form, PageError, Panel, Reader, Table
+from agent_utilities.features.page.feature import Form, PageError, Panel, Reader, Table
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.request import Request, serving

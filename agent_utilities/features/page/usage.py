@@ -14,7 +14,7 @@ from starlette.requests import Request as HttpRequest
 
 from agent_utilities.catalog.context import DEFERRED, MANY_TOKENS, SECTIONS
 from agent_utilities.features.context.feature import ContextReport
-from agent_utilities.features.page.panel import PageError, Panel, Reader, Table
+from agent_utilities.features.page.feature import PageError, Panel, Reader, Table
 from agent_utilities.features.page.surface import Row, asked, rows_of
 from agent_utilities.features.tool_search.turns import kept
 from agent_utilities.features.usage.feature import NOT_USED, Usage

@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
-from agent_utilities.features.page.panel import Panel, Reader, Table
+from agent_utilities.features.page.feature import Panel, Reader, Table
 from agent_utilities.features.page.surface import asked, rows_of
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.usage.feature import Usage

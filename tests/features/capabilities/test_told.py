@@ -9,7 +9,7 @@ import pytest
 
 from agent_utilities import AgentServer
 from agent_utilities.cli.explain import _told_of_capabilities
-from agent_utilities.features.capabilities.events import CapabilitiesSwitched, WordsRouted
+from agent_utilities.features.capabilities.caller import CapabilitiesSwitched, WordsRouted
 from agent_utilities.mcp.events import Event
 from agent_utilities.mcp.metrics import Metrics
 from tests.features.capabilities.capable import gateway, listed, offer, session, switched

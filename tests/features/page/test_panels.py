@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from agent_utilities import AgentServer
-from agent_utilities.features.page.panel import Table
+from agent_utilities.features.page.feature import Table
 from agent_utilities.features.page.site import _as_csv
 from tests.every import every
 from tests.features.access.team import Team

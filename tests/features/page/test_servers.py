@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities import create_gateway
-from agent_utilities.features.page.panel import PageError, Reader
+from agent_utilities.features.page.feature import PageError, Reader
 from agent_utilities.features.page.servers import PANEL, differences
 from agent_utilities.mcp.sessions import NOBODY, Caller
 from agent_utilities.upstream.operator.lock import Change, Key

@@ -17,8 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from agent_utilities import create_mcp_server
 from agent_utilities.features.page import feature as module
-from agent_utilities.features.page.feature import N_KEPT, Tail
-from agent_utilities.features.page.panel import Reader
+from agent_utilities.features.page.feature import N_KEPT, Reader, Tail
 from agent_utilities.mcp.events import PolicyChanged
 from agent_utilities.mcp.sessions import NOBODY
 from tests.features.access.team import Team

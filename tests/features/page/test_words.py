@@ -10,7 +10,7 @@ import pytest
 
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.features.capabilities.events import CapabilitiesSwitched, WordsRouted
+from agent_utilities.features.capabilities.caller import CapabilitiesSwitched, WordsRouted
 from agent_utilities.features.page.words import _once
 from agent_utilities.mcp.events import Event
 from agent_utilities.ranking.answerability import PastRequests
