@@ -20,7 +20,7 @@ from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.compat import left_out
 from agent_utilities.compat.sdk_server import SESSION_PARTS
 from agent_utilities.errors import SettingsError
-from agent_utilities.features.fleet.news import News, Topic
+from agent_utilities.features.fleet.news import Changes, News, Topic
 from agent_utilities.features.fleet.sessions import SharedSessions
 from agent_utilities.features.usage.feature import Usage
 from agent_utilities.mcp.events import Event, TokensRevoked
@@ -38,7 +38,6 @@ from agent_utilities.usage.redaction import without_secrets
 from agent_utilities.visibility.decision import Decision
 
 if TYPE_CHECKING:
-    from agent_utilities.features.fleet.changes import Changes
     from agent_utilities.features.upstreams.feature import Upstreams
     from agent_utilities.mcp.agent_server import AgentServer
 
@@ -168,7 +167,6 @@ class Fleet(Feature):
         self._revocations = Revocations(self.state)
         topics: list[Topic] = [self._revocations]
         if self._upstreams is not None:
-            from agent_utilities.features.fleet.changes import Changes
             from agent_utilities.features.upstreams.feature import UpstreamsRenewed
 
             self._changes = Changes(self.state, self._upstreams.upstreams, host.start)

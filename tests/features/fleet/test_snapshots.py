@@ -9,7 +9,7 @@ import pytest
 from fastmcp import Client
 
 from agent_utilities import AgentServer, create_gateway
-from agent_utilities.features.fleet.changes import Changes, SharedSnapshots
+from agent_utilities.features.fleet.news import Changes, SharedSnapshots
 from agent_utilities.state.redis_state import RedisState
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.snapshot import Snapshot
