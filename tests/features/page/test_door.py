@@ -271,4 +271,4 @@ class TestOff:
             print(n_off, loaded(), "jinja2" in sys.modules)
         """
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stdout.split() == ["0", "3", "False"]
+        assert done.stdout.split() == ["0", "1", "False"]
