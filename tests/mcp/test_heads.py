@@ -12,7 +12,7 @@ import uvicorn
 
 from agent_utilities.mcp.routes.host_guard import LONGEST_HEAD, BoundedHttp
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
 _HEAD = b"POST / HTTP/1.1\r\nhost: here\r\n"
 _LAST = _HEAD + b"connection: close\r\n"
