@@ -19,7 +19,7 @@ _LAST = _HEAD + b"connection: close\r\n"
 
 
 async def _tell_length(scope: Any, receive: Any, send: Any) -> None:
-    n, more = 0, True
+    n, more = 1_000_000 * any(name == b"x-late" for name, _ in scope["headers"]), True
     while more:
         message = await receive()
         n, more = n + len(message.get("body", b"")), message.get("more_body", False)
@@ -90,3 +90,7 @@ class TestABody:
     async def test_may_be_followed_by_another_request(self) -> None:
         rest = b"content-length: 3\r\n\r\nabc"
         assert (await _answers(_HEAD + rest + _LAST + rest)).count(b"HTTP/1.1 200 ") == 2
+
+    async def test_ends_without_a_header(self) -> None:
+        chunked = b"transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"
+        assert (await _answers(_LAST + chunked + b"x-late: 1\r\n\r\n")).endswith(b"       3")

@@ -209,10 +209,11 @@ class BoundedHttp(HttpToolsProtocol):
         self._n_bytes, self._n_hosts, self._is_in_head = 0, 0, True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header."""
-        self._n_bytes += len(name) + len(value)
-        self._n_hosts += name.lower() == b"host"
-        super().on_header(name, value)
+        """Take a header; a trailer, which httptools tells alike, is none."""
+        if self._is_in_head:
+            self._n_bytes += len(name) + len(value)
+            self._n_hosts += name.lower() == b"host"
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """End a request's head.
