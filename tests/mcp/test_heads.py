@@ -51,6 +51,22 @@ async def _answers(*parts: bytes) -> bytes:
         return answer
 
 
+async def _ends(begun: bytes) -> None:
+    """Send a beginning, and then the same again and again until the connection is ended."""
+    async with _served() as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(begun)
+        n_sent = 0
+        while not writer.is_closing() and n_sent < 100 * LONGEST_HEAD:
+            writer.write(b"a" * 4096)
+            n_sent += 4096
+            with suppress(ConnectionError):
+                await writer.drain()
+            await asyncio.sleep(0)
+        assert n_sent < 100 * LONGEST_HEAD
+        writer.close()
+
+
 class TestAHead:
     async def test_of_two_hosts_is_refused(self) -> None:
         answer = await _answers(_HEAD + b"Host: there\r\ncontent-length: 0\r\n\r\n")
@@ -61,18 +77,7 @@ class TestAHead:
         assert (await _answers(_HEAD + headers + b"\r\n")).startswith(b"HTTP/1.1 400 ")
 
     async def test_without_an_end_ends_the_connection(self) -> None:
-        async with _served() as port:
-            _, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(_HEAD + b"x: ")
-            n_sent = 0
-            while not writer.is_closing() and n_sent < 100 * LONGEST_HEAD:
-                writer.write(b"a" * 4096)
-                n_sent += 4096
-                with suppress(ConnectionError):
-                    await writer.drain()
-                await asyncio.sleep(0)
-            assert n_sent < 100 * LONGEST_HEAD
-            writer.close()
+        await _ends(_HEAD + b"x: ")
 
     async def test_as_long_as_it_may_be_is_read(self) -> None:
         headers = b"".join(b"x-%d: %s\r\n" % (n, b"a" * 1000) for n in range(60))
@@ -94,3 +99,7 @@ class TestABody:
     async def test_ends_without_a_header(self) -> None:
         chunked = b"transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"
         assert (await _answers(_LAST + chunked + b"x-late: 1\r\n\r\n")).endswith(b"       3")
+
+    @pytest.mark.parametrize("begun", [b"0\r\nx: ", b"3;x="], ids=["in its trailer", "in what is said of a chunk"])
+    async def test_without_an_end_ends_the_connection(self, begun: bytes) -> None:
+        await _ends(_LAST + b"transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n" + begun)

@@ -189,19 +189,20 @@ LONGEST_HEAD = 64 << 10
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """uvicorn's protocol on httptools, which by itself takes heads without an end, and two hosts in one."""
+    """uvicorn's protocol on httptools, which alone takes heads and trailers without an end, and two hosts in one."""
 
-    _n_bytes = _n_hosts = 0
+    _n_bytes = _n_hosts = _n_waiting = 0
     _is_in_head = False
 
     def data_received(self, data: bytes) -> None:
-        """Read what came; a head that goes on for too long is answered with 400, and ends the connection."""
-        went_on = self._is_in_head
+        """Read what came; the connection ends where neither a head nor a piece of a body does for too long."""
+        self._n_waiting += len(data)
         super().data_received(data)
-        if went_on and self._is_in_head:
-            self._n_bytes += len(data)
-            if self._n_bytes > LONGEST_HEAD and not self.transport.is_closing():
+        if self._n_waiting > LONGEST_HEAD + len(data) and not self.transport.is_closing():
+            if self._is_in_head:
                 self.send_400_response("The head of the request is too long.")
+            else:  # within a trailer, or what is said of a chunk: it may be answered already
+                self.transport.close()
 
     def on_message_begin(self) -> None:
         """Begin a request."""
@@ -221,7 +222,17 @@ class BoundedHttp(HttpToolsProtocol):
         Raises:
             ValueError: it is too long, or names two hosts; it is answered with 400.
         """
-        self._is_in_head = False
+        self._is_in_head, self._n_waiting = False, 0
         if self._n_bytes > LONGEST_HEAD or self._n_hosts > 1:
             raise ValueError("the head is too long, or names two hosts")
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of a request's body."""
+        self._n_waiting = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._n_waiting = 0
+        super().on_message_complete()
