@@ -107,3 +107,16 @@ async def test_pages_are_the_authors() -> None:
     async with app.router.lifespan_context(app), client:
         for _ in range(2):
             assert [tool.name for tool in await client.list_tools()] == ["plain", "old"]
+
+
+async def test_a_list_names_the_first_that_clients_cannot_read_and_counts_them_all() -> None:
+    server = ours()
+    for n in range(50):
+        server.tool(lambda: "", name=f"odd_{n}")
+        tool = await server.get_tool(f"odd_{n}")
+        assert tool is not None
+        tool.parameters = {"type": "object", "properties": {"a": None}}
+    app, client = over_http(server, mode="legacy")
+    async with app.router.lifespan_context(app), client:
+        told = (await client.list_tools_mcp()).model_dump(by_alias=True)["_meta"]["agent-utilities/selection"]
+    assert (len(told["unfit"]), told["n_unfit"]) == (20, 50)

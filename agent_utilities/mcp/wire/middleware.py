@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import mcp_types
@@ -55,6 +56,8 @@ _LOOK_UPS: dict[str, tuple[ComponentKind, str]] = {
     "resources/subscribe": ("resource", "uri"),
     "skills/get": ("resource", "uri"),
 }
+_N_UNFIT = 20
+"""How many unfit components a list names: with each it grows, and `gateway check` and the log name them all."""
 _GREETINGS = ("initialize", "server/discover")
 _NO_COMPLETION = mcp_types.CompleteResult(completion=mcp_types.Completion(values=[]))
 
@@ -192,7 +195,8 @@ class WireMiddleware:
         field = fit.KINDS[ctx.method].field
         result[field] = [*result[field], *request.page]
         if unfit := request.values.get(UNFIT):
-            summary["unfit"] = unfit
+            summary["unfit"] = dict(islice(unfit.items(), _N_UNFIT))
+            summary["n_unfit"] = len(unfit)
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             set_cache(self._host, result, request, kind, is_whole="absent" not in summary)
         if kind == "tool" and decision is not None:
