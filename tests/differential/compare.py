@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -174,11 +174,17 @@ class World:
                         found.differences.append(Difference(f"lists {self._seed}", "all", era, method, str(refused)))
                         continue
                     for upstream in UPSTREAMS:
-                        for item in listed(self.direct[upstream.name], method, key):
-                            got: Message = {"answer": shown.get(_here(item, key, upstream)), "notices": []}
-                            found.compare(
-                                f"lists {self._seed}", Case(upstream, era, method, got), {"answer": item, "notices": []}
-                            )
+                        self._list_of(upstream, era, method, shown, found)
+
+    def _list_of(self, upstream: Upstream, era: str, method: str, shown: Mapping[Any, Message], found: Found) -> None:
+        key, before = LISTS[method], set[str]()
+        for item in listed(self.direct[upstream.name], method, key):
+            # Of several with one name there is the first alone to compare with.
+            is_again = (name := json.dumps(_called(item, key))) in before
+            before.add(name)
+            got: Message = {"answer": None if is_again else shown.get(_here(item, key, upstream)), "notices": []}
+            case = Case(upstream, era, method, got, is_again)
+            found.compare(f"lists {self._seed}", case, {"answer": item, "notices": []})
 
 
 class RefusedError(Exception):
@@ -226,8 +232,13 @@ def here(each: Exchange, upstream: Upstream) -> Message:
     return params
 
 
-def _all_listed(gateway: Gateway) -> bool:
-    return all(each["tools"] for each in gateway.ready()["upstreams"].values())
+def _lists_all(gateway: Gateway) -> bool:
+    """Whether a list has tools of every server: `/ready` counts what one listed a moment before lists have it."""
+    if not all(each["tools"] for each in gateway.ready()["upstreams"].values()):
+        return False
+    with closing(HttpClient(gateway.process.url, LEGACY)) as client:
+        names = [tool["name"] for tool in listed(client, "tools/list", "tools")]
+    return all(any(name.startswith(f"{each.name}_") for name in names) for each in UPSTREAMS)
 
 
 @contextmanager
@@ -249,9 +260,7 @@ def world(folder: Path, seed: int, n_listed: int) -> Iterator[World]:
         honest = ROOT / "tests" / "upstream" / "odd_server.py"
         servers["honest"] = {"command": sys.executable, "args": [str(honest), "silent"]}
         started = stack.enter_context(gateway({"mcpServers": servers}, folder))
-        started.until(
-            lambda it: all(each["tools"] for each in it.ready()["upstreams"].values()), "tools of every server"
-        )
+        started.until(_lists_all, "tools of every server")
         yield World(started, direct, seed)
 
 

@@ -257,8 +257,10 @@ NAMES = ("with space {n}", "ü{n}", "{n}" + "x" * 100, "a.b/{n}", "t_{n}_0123456
 
 
 def listed(kind: str, seed: int, n_items: int, scheme: str) -> list[Message]:
-    """Return what a server lists of a kind: what plays, and as many others as are wanted, some of them illegal."""
-    return [_PLAYING[kind](scheme), *(_LISTED[kind](Random(f"{kind} {seed} {n}"), n, scheme) for n in range(n_items))]
+    """Return what a server lists of a kind: what plays, as many others as are wanted, some illegal, and one again."""
+    others = [_LISTED[kind](Random(f"{kind} {seed} {n}"), n, scheme) for n in range(n_items)]
+    again = _LISTED[kind](Random(f"{kind} {seed} again"), 0, scheme)
+    return [_PLAYING[kind](scheme), *others, again]
 
 
 def _tool(rng: Random, n: int, scheme: str) -> Message:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_types.methods import validate_server_result
+from pydantic_core import from_json, to_json
 
 from agent_utilities.upstream.names import Namespace
 from tests.differential.plays import MIB, MODERN
@@ -22,6 +23,8 @@ NAMESPACE = Namespace([*(upstream.name for upstream in UPSTREAMS), "honest"])
 _CONNECTION = "io.modelcontextprotocol/"
 _GROUPS = f"{_CONNECTION}groups"
 _LISTED = re.compile(r"(listed/.*|play/(\d+|\{seed\})|made/.*)$")
+_WITHIN = 16
+"""How deep an item may stand within what is read."""
 _HALF = re.compile("[\ud800-\udfff]")
 
 
@@ -34,12 +37,14 @@ class Case:
         caller: the protocol version of who asks.
         method: what is asked: of a list, one item of it is compared.
         got: what came through the gateway, `{"answer": ..., "notices": [...]}`, or the item in its list as `answer`.
+        is_again: whether it is an item whose name an item before it in the list had.
     """
 
     upstream: Upstream
     caller: str
     method: str
     got: Mapping[str, Any]
+    is_again: bool = False
 
     @property
     def is_modern(self) -> bool:
@@ -215,6 +220,11 @@ def _without_tasks(item: Message, case: Case) -> None:
         item.pop("execution", None)
 
 
+def _once(said: Message, case: Case) -> None:
+    if case.is_again:
+        said["answer"] = None
+
+
 def _left_out(said: Message, case: Case) -> None:
     """Expect what came of an item that does not fit: less of it, that fits, or nothing."""
     item, got = said["answer"], case.got["answer"]
@@ -231,12 +241,16 @@ def _left_out(said: Message, case: Case) -> None:
 
 
 def _fits(item: Any, case: Case) -> bool:
-    """Whether the caller's protocol version has such an item: its clients refuse a whole list for another one."""
+    """Whether the caller's protocol version has such an item, and it can be read within a list.
+
+    For another one a client refuses the whole list.
+    """
     page: Message = {case.item_key(): [item]}
     if case.is_modern:
         page |= {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
     try:
         validate_server_result(case.method, case.caller, page)
+        from_json(_WITHIN * b"[" + to_json(item) + _WITHIN * b"]")
     except (ValueError, RecursionError):
         return False
     return isinstance(item, dict)
@@ -246,7 +260,9 @@ def _too_much(said: Message, case: Case) -> None:
     content = (_result(said) or {}).get("content")
     if not isinstance(content, list) or not content:
         return
-    n_bytes = sum(len(each.get("text", "")) for each in content if isinstance(each, dict) and "text" in each)
+    # As many as there are where it is written in the longest way: a line for each value, in an event of lines.
+    lines = json.dumps(said, indent=2).splitlines()
+    n_bytes = sum(map(len, lines)) + len("data: \r\n") * len(lines)
     if (n_bytes > 16 * MIB or len(content) > 2**14) and "the most that is taken" in json.dumps(case.got["answer"]):
         said["answer"] = case.got["answer"]
 
@@ -300,6 +316,7 @@ REASONS: Mapping[str, Reason] = {
     "list_changed": Reason("lists are the gateway's, and it tells of their changes itself", _elsewhere),
     "unknown notices": Reason("whom a notice is for is not known where the protocol has no such", _unknown_notices),
     "half a character": Reason("UTF-8 has whole ones alone, and a sign for what is none", _whole_characters),
+    "listed again": Reason("a name is one component's, so of several that bear it the first is listed", _once),
     "no error": Reason("JSON-RPC has a number and a text in it, and no null", _no_error),
 }
 """In the order in which they are applied."""
