@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+SEARCH_HINT = "anthropic/searchHint"
+"""The key of a tool's `_meta` under which its author says by what else it is to be found."""
 _N_TEXT_CHARACTERS = 20_000
 _BORDER = re.compile(
-    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])|[_\W]+"
+    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])|[_\W]+"
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|[\u3002\uff01\uff1f\n]")
 
@@ -126,7 +128,7 @@ def document(
         parameters=tuple((_text(key), _text(_mapping(each).get("description"))) for key, each in properties.items()),
         tags=tuple(sorted({*_texts(host.get("tags")), *tags})),
         server=origin.name,
-        hints=_texts(meta.get("anthropic/searchHint")),
+        hints=_texts(meta.get(SEARCH_HINT)),
         own_name="" if own_name == name else own_name,
         server_text=origin.text,
     )
@@ -135,8 +137,8 @@ def document(
 def split_identifier(name: str) -> str:
     """Return the words of an identifier: split by case, digits, underscores, dots and other punctuation.
 
-    >>> split_identifier("getHTTPStatus.v2")
-    'get HTTP Status v 2'
+    >>> split_identifier("getHTTPStatus.v2"), split_identifier("listPDFsByURL")
+    ('get HTTP Status v 2', 'list PDFs By URL')
     """
     return " ".join(part for part in _BORDER.split(name) if part)
 

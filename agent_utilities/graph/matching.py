@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import unicodedata
 from collections import defaultdict
@@ -10,18 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from agent_utilities.catalog.words import is_content_word, stopwords_of, without_negated, words
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import Reads
 from agent_utilities.runtime.waiting import in_turns
 
 _MAX_TERMS = 16
-_WORD = re.compile(r"\w+", re.UNICODE)
-_STOPWORDS = frozenset(
-    "a about all an and any are as at be by can could did do does for from get give had has have how i if in into is "
-    "it its let like me my need of on or our out please should show so some tell than that the their them then there "
-    "these they this those to us use using want was we were what when where which while who why will with would you "
-    "your".split()
-)
 
 
 def normalise(query: str) -> str:
@@ -32,8 +25,9 @@ def normalise(query: str) -> str:
 
 def terms(text: str) -> list[str]:
     """Return the words of a normalised query that are worth matching, a plural `s` cut off, at most 16."""
-    words = [word for word in _WORD.findall(text) if word not in _STOPWORDS and len(word) > 1]
-    return list(dict.fromkeys(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words))[
+    stopwords = stopwords_of(text)
+    told = [word for word in words(without_negated(text)) if is_content_word(word, stopwords)]
+    return list(dict.fromkeys(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in told))[
         :_MAX_TERMS
     ]
 

@@ -14,8 +14,8 @@ from typing import Protocol, TypeVar
 from cachetools import LRUCache, cached
 
 from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.catalog.words import is_content_word, words
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
-from agent_utilities.ranking.terms import is_content_word, words
 
 BY_WORDS = "ranked by words alone"
 """What callers are told where vectors were wanted and aren't there; the reason is for the operator's log."""

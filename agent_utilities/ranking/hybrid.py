@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent_utilities.catalog.document import ToolDocument, split_identifier
+from agent_utilities.catalog.words import without_negated
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.answerability import Answerability, PastRequests, PastVectors
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np
 from agent_utilities.ranking.base import BY_WORDS, Parts, Ranking, least_claimed, raise_best, views_of
 from agent_utilities.ranking.embedding import Embedder, Provider, document_vectors, read_request
 from agent_utilities.ranking.lexical import LexicalIndex, LexicalRanker, LexicalView
-from agent_utilities.ranking.terms import RequestTerms
+from agent_utilities.ranking.request_terms import RequestTerms
 from agent_utilities.ranking.triggers import UNANSWERABLE
 
 if TYPE_CHECKING:
@@ -189,8 +190,9 @@ class HybridIndex:
         self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25, parts: Parts | None = None
     ) -> Ranking:
         """Return the tools nearest to a request; by words alone, with the cause, where it can't be embedded."""
-        lexical = self.lexical.view(permitted)
-        if not lexical.n_tools:
+        lexical, asked = self.lexical.view(permitted), query
+        query = without_negated(query)
+        if not lexical.n_tools or (asked and not query):
             return Ranking()
         try:
             texts = read_request(query, lexical.evidence)

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from agent_utilities.catalog.document import ToolDocument, split_identifier
+from agent_utilities.catalog.words import without_negated
 from agent_utilities.ranking import base
 from agent_utilities.ranking.answerability import N_NEIGHBOURS, OWN_QUANTILE, PastRequests
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
 from agent_utilities.ranking.base import N_DECIMALS, Parts, Ranking
-from agent_utilities.ranking.terms import DocumentTerms, Postings, RequestTerms, read_document
+from agent_utilities.ranking.request_terms import RequestTerms
+from agent_utilities.ranking.terms import DocumentTerms, Postings, Spellings, read_document, spellings_of
 
 REQUEST_SHARE = 0.4
 """Of what a tool's own text has in common with others, what a request has: users have words of their own."""
@@ -103,7 +105,7 @@ class LexicalView:
         n_sampled = min(n_tools, _N_SAMPLE, max(2 * N_NEIGHBOURS, int(_N_SAMPLE_ENTRIES / entries_per_tool)))
         evidence = np.zeros(n_sampled, dtype=np.float32)
         for position, place in enumerate(np.linspace(0, n_tools - 1, n_sampled).astype(int).tolist()):
-            rows = np.unique(np.frombuffer(self.documents[place].terms, dtype=np.int32))
+            rows = np.unique(self.documents[place].own_terms)
             if len(rows):
                 entries = np.concatenate([np.arange(postings.starts[row], postings.starts[row + 1]) for row in rows])
                 weights = postings.weights[entries]
@@ -121,6 +123,7 @@ class LexicalView:
         """
         if not self.n_tools:
             return Ranking()
+        query = without_negated(query)
         terms = RequestTerms.of(query, self.postings)
         scores = self.postings.sums(terms.rows)
         eligible = scores > 0
@@ -244,7 +247,8 @@ class LexicalView:
             having = self.postings.owners[self.postings.slice_of(row)]
             candidates = np.minimum(np.searchsorted(having, places), len(having) - 1)
             for position in np.flatnonzero(having[candidates] == places):
-                words[position].append(word)
+                if word not in words[position]:
+                    words[position].append(word)
         return tuple(map(tuple, words))
 
 
@@ -260,13 +264,15 @@ class LexicalRanker:
         terms = [read_document(document, term_numbers) for document in documents]
         server_numbers: dict[str, int] = {}
         servers = [server_numbers.setdefault(document.server, len(server_numbers)) for document in documents]
-        view = partial(_view, terms, term_numbers, places_by_name(documents), np.array(servers, dtype=np.intp))
+        names, spellings = places_by_name(documents), spellings_of(term_numbers)
+        view = partial(_view, terms, term_numbers, spellings, names, np.array(servers, dtype=np.intp))
         return LexicalIndex(base.views_of(view(), len(documents), view), cause)
 
 
 def _view(
     documents: Sequence[DocumentTerms],
     term_numbers: Mapping[str, int],
+    spellings: Spellings,
     names: Mapping[str, Sequence[int]],
     servers: Places,
     places: Places | None = None,
@@ -277,7 +283,7 @@ def _view(
         positions = np.full(len(documents), -1, dtype=np.intp)
         positions[places] = np.arange(len(places))
         documents, servers = [documents[place] for place in places.tolist()], servers[places]
-    postings = Postings.of(documents, term_numbers)
+    postings = Postings.of(documents, term_numbers, spellings)
     _, server_of, server_sizes = np.unique(servers, return_inverse=True, return_counts=True)
     return LexicalView(documents, postings, names, server_of, server_sizes, places, positions)
 

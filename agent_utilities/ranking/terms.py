@@ -8,88 +8,16 @@ Source: Robertson, Zaragoza & Taylor 2004, Simple BM25 extension to multiple wei
 from __future__ import annotations
 
 import re
-import unicodedata
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from itertools import pairwise
 from typing import Any, NamedTuple
 
-from agent_utilities.catalog.document import ToolDocument, split_identifier
+from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.catalog.words import PARTICLES, STOPWORDS, bare, is_content_word, parts, stopwords_of, words
 from agent_utilities.ranking.arrays import NDArray, Scores, np
-
-STOPWORDS = frozenset(
-    """
-    a about above after again all also am an and any are as at be because been before being below between both but by
-    can could did do does doing down during each few for from further get give had has have having he help her here
-    hers him his how i if in into is it its itself just know let lets like ll looking make may me might more most my
-    need no nor not now of off on once only or other our out over own please provide re s same she should show so some
-    such t tell than that the their them then there these they this those through to too under until up us use using
-    ve very want was we were what when where which while who whom why will with would you your find
-    """.split()
-)
-_UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+|[\U00020000-\U0003ffff]+")
-_WORD = re.compile(r"[^\W_]+")
-_HUMP = re.compile(r"[a-z][A-Z]")
-_LETTERS = re.compile(r"(?<![^\W_])[A-Za-z]{2,}(?![^\W_])")
-
-
-def words(text: str) -> list[str]:
-    """Return the words of a text, folded, in order; identifiers as their parts, unspaced scripts in pairs.
-
-    >>> words("List EventHubs, 查看日志")
-    ['list', 'event', 'hubs', '查看', '看日', '日志']
-    """
-    folded: list[str] = []
-    for word in _WORD.findall(unicodedata.normalize("NFKC", text)):
-        if word.isascii() and word.islower():
-            folded.append(word)
-        elif word.isascii():
-            parts = split_identifier(word).split()
-            is_spelt_out = all(len(part) == 1 for part in parts)
-            folded.extend([word.casefold()] if is_spelt_out else [part.casefold() for part in parts])
-        else:
-            folded.extend(_split_unspaced(word.casefold()))
-    return folded
-
-
-def humped_words(text: str) -> list[str]:
-    """Return the words of a text that have capitals inside, each as `humped` marks it.
-
-    >>> humped_words("List a GitHub issue of YouTube")
-    ['+github', '+youtube']
-    """
-    if not _HUMP.search(text):
-        return []
-    return [humped(word.lower()) for word in _LETTERS.findall(text) if _HUMP.search(word)]
-
-
-def humped(word: str) -> str:
-    """Return a folded word, marked so that it is never taken for one: as what it is looked for where no tool has it.
-
-    `GitHub` is read as the two words that `list_github` and `listGitHub` may mean by it; people write `github`.
-    """
-    return f"+{word}"
-
-
-def _split_unspaced(word: str) -> list[str]:
-    """Return runs of unspaced script as overlapping pairs, and the rest whole."""
-    pieces: list[str] = []
-    end = 0
-    for run in _UNSPACED.finditer(word):
-        pieces.append(word[end : run.start()])
-        text = run.group()
-        pieces.extend(text[start : start + 2] for start in range(max(1, len(text) - 1)))
-        end = run.end()
-    return [piece for piece in (*pieces, word[end:]) if piece]
-
-
-def is_content_word(word: str) -> bool:
-    """Return whether a word says something by itself: no stopword and no single letter."""
-    return word not in STOPWORDS and not (len(word) == 1 and word.isascii())
-
 
 _LONGEST_WORD = 40
 
@@ -99,22 +27,38 @@ def _stemmer() -> Any:
     return import_module("Stemmer").Stemmer("english")
 
 
+_PLURAL = re.compile(r"[^\W\d_aeiouy]{2,}[iou]?s", re.ASCII)
+
+
 def stem(word: str) -> str:
-    """Return a word's stem, marked so that it is never taken for a word.
+    """Return a word's stem, marked so that it is never taken for a word; acronyms lose their plural, too: `pdfs`.
 
     Source: Porter, Snowball (the English stemmer).
     """
     # A caller may send words of thousands of letters: those of a language are remembered, no others.
-    return _remembered_stem(word) if len(word) <= _LONGEST_WORD else f"~{_stemmer().stemWord(word)}"
+    return _remembered_stem(word) if len(word) <= _LONGEST_WORD else _stem(word)
 
 
 @lru_cache(maxsize=32_768)
 def _remembered_stem(word: str) -> str:
-    return f"~{_stemmer().stemWord(word)}"
+    return _stem(word)
+
+
+def _stem(word: str) -> str:
+    return f"~{word[:-1] if _PLURAL.fullmatch(word) else _stemmer().stemWord(bare(word))}"
 
 
 SURFACE_WEIGHT = 0.3
 """Of a word as it stands, beside 1 for its stem."""
+PARTICLE_WEIGHT = 0.15
+"""Of a word that says nothing by itself: enough to choose by between tools that fit alike."""
+JOINT = "+"
+"""Marks neighbours joined: what one word of a request may mean by them, and no two."""
+GRAM = "*"
+"""Marks grams; alone it is of every tool that has any."""
+GRAM_WEIGHT = 0.5
+"""Of all grams of a word together."""
+_N_GRAM = 4
 FIELD_WEIGHTS: Mapping[str, float] = {
     "name": 4,
     "title": 2,
@@ -125,19 +69,67 @@ FIELD_WEIGHTS: Mapping[str, float] = {
     "tags": 1,
     "server": 1,
     "server_text": 0.15,
+    "beside": 1,
 }
+BESIDE = "beside"
+"""What is of no text of its own."""
+_TOLD = ("name", "title", "description", "hints", "parameters", "tags")
+_HUMPED = re.compile(r"(?<![^\W_])(?:[a-z]+[A-Z0-9]|[A-Z]+[a-z]*[A-Z0-9])[A-Za-z0-9]*(?![^\W_])")
+"""A word with a capital or a digit inside."""
 
 
-def count_terms(text: str) -> dict[str, float]:
-    """Return how often a text has each term: words as they stand, their stems, and humped words as one."""
+def count_terms(text: str, stopwords: frozenset[str] | None = None) -> dict[str, float]:
+    """Return how often a text has each term: words as they stand, and their stems.
+
+    `stopwords` are of the language that it is in; as it reads where None.
+    """
     counts: dict[str, float] = {}
-    for word in filter(is_content_word, words(text)) if text else ():
-        stemmed = stem(word)
-        counts[word] = counts.get(word, 0) + SURFACE_WEIGHT
-        counts[stemmed] = counts.get(stemmed, 0) + 1
-    for term in humped_words(text):
-        counts[term] = counts.get(term, 0) + SURFACE_WEIGHT
+    if text:
+        stopwords = stopwords_of(text) if stopwords is None else stopwords
+        _count(counts, (word for word in words(text) if is_content_word(word, stopwords)))
     return counts
+
+
+def _count(counts: dict[str, float], said: Iterable[str], mark: str = "") -> None:
+    for word in said:
+        for term, amount in ((f"{mark}{word}", SURFACE_WEIGHT), (f"{mark}{stem(word)}", 1)):
+            counts[term] = counts.get(term, 0) + amount
+
+
+def terms_beside(texts: Mapping[str, str], stopwords: frozenset[str]) -> dict[str, float]:
+    """Return the terms by which a tool is found that its length and its likeness to others take no notice of.
+
+    They are neighbours joined, particles, all words of the name, and the grams of a text that isn't English, whose
+    words change more than a stemmer of English knows.
+    """
+    name = words(texts["name"])
+    counts = {word: PARTICLE_WEIGHT for word in name if not is_content_word(word)}
+    _count(counts, joined(name), JOINT)
+    for field in _TOLD:
+        for token in _HUMPED.findall(texts[field]):
+            _count(counts, joined(parts(token)), JOINT)
+    said = "\n".join(texts[field] for field in _TOLD)
+    if stopwords is STOPWORDS:
+        return counts | dict.fromkeys(PARTICLES.intersection(words(said)), PARTICLE_WEIGHT)
+    counts[GRAM] = 0
+    for pieces in map(grams, words(said)):
+        for gram in pieces:
+            counts[gram] = counts.get(gram, 0) + GRAM_WEIGHT / len(pieces)
+    return counts
+
+
+def joined(said: Sequence[str]) -> list[str]:
+    """Return neighbours as one word, two and three: `GitHub` and `EC2` are read as parts, and written as one."""
+    return ["".join(said[start : start + n]) for n in (2, 3) for start in range(len(said) - n + 1)]
+
+
+def grams(word: str) -> list[str]:
+    """Return a word's runs of four letters, marked: what its forms, and what is made of it, have in common.
+
+    Source: McNamee & Mayfield 2004, Character n-gram tokenization for European language text retrieval.
+    """
+    plain = bare(word)
+    return [f"{GRAM}{plain[start : start + _N_GRAM]}" for start in range(len(plain) - _N_GRAM + 1)]
 
 
 class DocumentTerms(NamedTuple):
@@ -156,17 +148,38 @@ class DocumentTerms(NamedTuple):
     fields: bytes
     amounts: bytes
 
+    @property
+    def own_terms(self) -> NDArray[np.int32]:
+        """The numbers of those that its texts have."""
+        is_own = np.frombuffer(self.fields, dtype=np.int8) < _N_FIELDS - 1
+        return np.frombuffer(self.terms, dtype=np.int32)[is_own]
+
 
 def read_document(document: ToolDocument, term_numbers: dict[str, int]) -> DocumentTerms:
     """Return how often a tool has each term; new terms are added to the numbers of those of the tools before."""
     texts = document.fields()
     terms, fields, amounts = array("i"), array("b"), array("f")
+    stopwords = stopwords_of(f"{document.title} {document.description}")
     for field, name in enumerate(FIELD_WEIGHTS):
-        for term, amount in count_terms(texts[name]).items():
+        counts = terms_beside(texts, stopwords) if name == BESIDE else count_terms(texts[name], stopwords)
+        for term, amount in counts.items():
             terms.append(term_numbers.setdefault(term, len(term_numbers)))
             fields.append(field)
             amounts.append(amount)
     return DocumentTerms(terms.tobytes(), fields.tobytes(), amounts.tobytes())
+
+
+Spellings = Mapping[int, Sequence[str]]
+"""The words of a catalog as they stand, by how many letters they have."""
+
+
+def spellings_of(terms: Iterable[str]) -> Spellings:
+    """Return those of a catalog's terms that are words of letters."""
+    spellings: dict[int, list[str]] = {}
+    for term in terms:
+        if term.isalpha():
+            spellings.setdefault(len(term), []).append(term)
+    return spellings
 
 
 _TERM_BYTES = 100
@@ -242,14 +255,16 @@ class Postings(TermWeights):
     Args:
         idf: (n_terms,) how rare a term is.
         max_idf: that of a term that no tool has, by which scores of catalogs of any size compare.
+        spellings: returns words of the whole catalog by how many letters they have.
     """
 
     idf: NDArray[np.float32]
     max_idf: float
+    spellings: Spellings
 
     @classmethod
-    def of(cls, documents: Sequence[DocumentTerms], term_numbers: Mapping[str, int]) -> Postings:
-        """Return those of a catalog, or of some of its tools; the numbers are of all its terms."""
+    def of(cls, documents: Sequence[DocumentTerms], term_numbers: Mapping[str, int], spellings: Spellings) -> Postings:
+        """Return those of a catalog, or of some of its tools; numbers and spellings are of all its terms."""
         n_tools = len(documents)
         terms = np.frombuffer(b"".join(document.terms for document in documents), dtype=np.int32)
         fields = np.frombuffer(b"".join(document.fields for document in documents), dtype=np.int8)
@@ -279,6 +294,7 @@ class Postings(TermWeights):
             weights=weights.astype(np.float32),
             idf=idf.astype(np.float32),
             max_idf=float(np.log1p((n_tools + 0.5) / 0.5)),
+            spellings=spellings,
         )
 
     @property
@@ -292,58 +308,3 @@ class Postings(TermWeights):
         if row is None or self.starts[row] == self.starts[row + 1]:
             return None
         return row
-
-
-_N_QUERY_WORDS = 256
-_N_QUERY_CHARACTERS = 8_000
-
-
-@dataclass(frozen=True, slots=True)
-class RequestTerms:
-    """A request's terms.
-
-    Args:
-        rows: the rows in the postings of those that some tool has.
-        idf: how rare each of all terms is: of `rows` first, then of those that no tool has.
-        words: (row of the stem, the word as it stands in the request), in the request's order.
-    """
-
-    rows: tuple[int, ...]
-    idf: tuple[float, ...]
-    words: tuple[tuple[int, str], ...]
-
-    @classmethod
-    def of(cls, query: str, postings: Postings) -> RequestTerms:
-        """Return those of a request: of its first 256 words, or 8,000 characters."""
-        query_words = words(query[:_N_QUERY_CHARACTERS])[:_N_QUERY_WORDS]
-        idf_by_row: dict[int, float] = {}
-        word_by_row: dict[int, str] = {}
-        unknown: set[str] = set()
-        for word in filter(is_content_word, query_words):
-            for term in _terms_of(word, postings):
-                row = postings.row(term)
-                if row is None:
-                    unknown.add(term)
-                else:
-                    idf_by_row[row] = float(postings.idf[row])
-                    if term != word:
-                        word_by_row.setdefault(row, word)
-        for pair in map("".join, pairwise(query_words)):
-            for term in (pair, stem(pair)):
-                if (row := postings.row(term)) is not None:
-                    idf_by_row.setdefault(row, float(postings.idf[row]))
-                    word_by_row.setdefault(row, pair)
-        idf = (*idf_by_row.values(), *(postings.max_idf for _ in unknown))
-        return cls(tuple(idf_by_row), idf, tuple(word_by_row.items()))
-
-    @property
-    def known_share(self) -> float:
-        """The share of the terms, weighed by how rare they are, that some tool has; 0 of no terms."""
-        return sum(self.idf[: len(self.rows)]) / (sum(self.idf) or 1.0)
-
-
-def _terms_of(word: str, postings: Postings) -> tuple[str, ...]:
-    """Return a word and its stem, or where no tool has either, the humped word that some tool has in its place."""
-    terms = (word, stem(word))
-    is_unknown = all(postings.row(term) is None for term in terms)
-    return (humped(word),) if is_unknown and postings.row(humped(word)) is not None else terms

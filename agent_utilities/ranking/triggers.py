@@ -20,9 +20,10 @@ from pathlib import Path
 
 from cachetools import LRUCache, cachedmethod
 
+from agent_utilities.catalog.words import is_content_word, words
 from agent_utilities.ranking.arrays import Places, Scores, Vectors, np, single_blas_thread
 from agent_utilities.ranking.base import N_DECIMALS
-from agent_utilities.ranking.terms import SURFACE_WEIGHT, TermWeights, is_content_word, stem, words
+from agent_utilities.ranking.terms import SURFACE_WEIGHT, TermWeights, stem
 
 # Sentences that requests are held against: what no tool need answer, and talk about a thing beside requests on it.
 # They come from no data set, and the things in them are none that a capability is likely to be for.

@@ -23,9 +23,9 @@ from functools import partial
 from itertools import groupby
 
 from agent_utilities.capabilities.model import LEAST_CHARACTERS, Gate, Route, routed
+from agent_utilities.catalog.words import STOPWORDS, is_content_word, words
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder, read_request
-from agent_utilities.ranking.terms import STOPWORDS, is_content_word, words
 from agent_utilities.ranking.triggers import TriggerIndex
 from agent_utilities.resolution.catalog_ranker import RETRY_S
 from agent_utilities.resolution.orchestrator import key_of

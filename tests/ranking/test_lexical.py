@@ -40,9 +40,74 @@ class TestWords:
     def test_a_long_word_of_changing_capitals_is_read_at_once(self):
         assert LexicalRanker().index([ToolDocument("x", description="aA" * 9_000 + "9 end")]).rank("end").indexes
 
-    def test_a_word_that_tools_have_as_it_is_stands_for_no_other(self):
+    def test_a_word_written_as_one_is_found_beside_the_same_with_capitals_inside(self):
         catalog = [ToolDocument("a", description="Ask GitHub."), ToolDocument("b", description="Ask github.")]
-        assert LexicalRanker().index(catalog).rank("github").indexes == (1,)
+        ranking = LexicalRanker().index(catalog).rank("github")
+        assert (sorted(ranking.indexes), ranking.matched) == ([0, 1], (("github",), ("github",)))
+
+    def test_acronyms_are_found_with_plural_and_digits_in_any_casing(self):
+        written = ("PDFs", "URLs", "GPUs", "EC2", "OAuth2", "SHA256", "IPv6", "PostgreSQL", "DynamoDB", "K8s", "WiFi")
+        asked = ("pdf", "url", "gpu", "ec2", "oauth2", "sha256", "ipv6", "postgresql", "dynamodb", "k8s", "wifi")
+        for texts in (
+            [ToolDocument(f"t{n}", description=f"Works on {word} here.") for n, word in enumerate(written)],
+            [ToolDocument(f"use{word}Now") for word in written],
+        ):
+            index = LexicalRanker().index(texts)
+            for place, word in enumerate(asked):
+                for query in (word, word.upper(), f"please help me with the {word} today"):
+                    assert index.rank(query).indexes[:1] == (place,), (query, texts[place])
+
+    def test_a_particle_chooses_between_tools_that_fit_alike(self):
+        names = ("turn_on_light", "turn_off_light", "volume_up", "volume_down", "clock_in", "clock_out")
+        index = LexicalRanker().index([ToolDocument(name, description=name.replace("_", " ")) for name in names])
+        for query, name in (
+            ("turn off the light", "turn_off_light"),
+            ("please turn the light on", "turn_on_light"),
+            ("turn the volume down", "volume_down"),
+            ("clock me out now", "clock_out"),
+        ):
+            assert names[index.rank(query).indexes[0]] == name
+
+    def test_words_that_say_nothing_name_a_tool_where_there_are_no_others(self):
+        names = ("whoami", "get_me", "list_repos")
+        index = LexicalRanker().index([ToolDocument(name, description="Details of an account.") for name in names])
+        assert [index.rank(query).indexes[:1] for query in ("who am i", "get me")] == [(0,), (1,)]
+
+    def test_a_word_misspelt_finds_what_it_is_meant_for(self):
+        catalog = [ToolDocument("get_weather", description="Forecast."), ToolDocument("delete_repository")]
+        index = LexicalRanker().index(catalog)
+        assert [index.rank(query).indexes for query in ("wether", "repositry", "rpository")] == [(0,), (1,), (1,)]
+
+    def test_a_word_that_is_spelt_right_is_bent_into_no_other(self):
+        catalog = [ToolDocument("write_file"), ToolDocument("play_game"), ToolDocument("list_shops")]
+        for query in ("a white ship came home", "pray with james", "a long way to pain"):
+            assert LexicalRanker().index(catalog).rank(query).indexes == ()
+
+    def test_words_of_other_scripts_are_found_in_other_forms(self):
+        catalog = [
+            ToolDocument("a", description="Erstellt eine Rechnung für einen Kunden"),
+            ToolDocument("b", description="Удаляет файл по указанному пути"),
+            ToolDocument("c", description="사용자에게 메시지를 보냅니다"),
+            ToolDocument("d", description="উপযোগী প্রতিবেদন তৈরি করুন"),
+            ToolDocument("e", description="Mở tài khoản ngân hàng"),
+            ToolDocument("f", description="يلغي طلبا قبل شحنه"),
+        ]
+        index = LexicalRanker().index(catalog)
+        asked = (
+            "Kundenrechnungen",
+            "удалить файлы",
+            "메시지 보내줘",
+            "প্রতিবেদনটি",
+            "tai khoan",
+            "إلغاء الطلب قبل الشحن",
+        )
+        assert [index.rank(query).indexes[:1] for query in asked] == [(n,) for n in range(6)]
+
+    def test_a_clause_that_says_what_is_not_wanted_finds_nothing(self):
+        catalog = [ToolDocument("send_mail"), ToolDocument("read_mail")]
+        index = LexicalRanker().index(catalog)
+        assert index.rank("never send mail, only read").indexes == (1,)
+        assert index.rank("don't forget to send the mail").indexes[0] == 0
 
     def test_what_matched_is_said_in_the_requests_order(self):
         ranking = INDEX.rank("please list the newest commits")

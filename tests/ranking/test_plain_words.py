@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_utilities.catalog.words import is_content_word, words
 from agent_utilities.ranking.base import plain_matches
-from agent_utilities.ranking.terms import is_content_word, words
 from tests.ranking.strategies import texts
 
 ROWS = (

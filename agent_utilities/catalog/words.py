@@ -1,0 +1,226 @@
+"""The words of a text in any script, which of them say something, and what a request says it does not want.
+
+Rankers, plain matches and the graph read by the same rules. Nothing here knows a language but by its function words:
+a library that cuts every script well (ICU) weighs more than all else that is installed.
+"""
+
+# ruff: noqa: RUF001 - letters of other scripts are meant
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+
+from agent_utilities.catalog.document import split_identifier
+
+PARTICLES = frozenset("on off in out up down over under before after above below back again all".split())
+"""English stop words that tell `turn on` from `turn off`: between tools that fit alike they decide."""
+STOPWORDS = frozenset(
+    """
+    a about above after again all also am an and any are as at be because been before being below between both but by
+    can could did do does doing down during each few for from further get give had has have having he help her here
+    hers him his how i if in into is it its itself just know let lets like ll looking make may me might more most my
+    need no nor not now of off on once only or other our out over own please provide re s same she should show so some
+    such t tell than that the their them then there these they this those through to too under until up us use using
+    ve very want was we were what when where which while who whom why will with would you your find
+    """.split()
+)
+"""Of English, and for texts in English alone: `in` is Vietnamese for to print, `on` Turkish for ten."""
+_OTHER_STOPWORDS = frozenset(
+    """
+    aber als auch auf aus bei bitte bitteschön das dass dem den der des die dies diese ein eine einem einen einer es für
+    gib hat ich ist kann kannst können man mein meine meinen mich mir mit nach nicht oder sie sind um und uns vom von
+    vor was welche wie wir zu zum zur au aux avec ce ces cette dans de du elle en est et il ils je la le les leur ma
+    mes moi mon nous où ou par pas plaît pour quel quelle quels que qui sa ses son sont sur tu un une veux vous al como
+    con cuál cuáles del el está esta este esto hay la las lo los mi mis para por qué quiero se su sus una unos y che
+    chi ci con dei del della delle di e gli ho il ka le mi nel per più quali questo sono un voglio ao aos as com da
+    das do dos eu mais meu meus minha na nas no nos o os ou para pelo por quais quero são seu sua um uma van het een
+    mij mijn op naar voor met ik wat welke zijn att av den det ett för jag med mig min mitt och på som till vad ska
+    ja na nie od się w z za że mi moje jak jest bir bu da ile için mı mi mu ve ne bana benim şu aku anda apa dan dari
+    di ini itu ke pada saya tolong untuk yang ada adalah cho của các những một là và với tôi này trong được в во для до
+    и из к как мне мой мои моя на не о об от по пожалуйста с со у что это я або для з на та у що як
+    το τα τη την της των με μου για από και στο στη στην ένα μια οι ο η σε να في من على إلى الى عن هذا هذه ما هو هي لي
+    مع أن से में को का की के है हैं और मेरे मेरी मुझे यह इस कर करो पर एक क्या जो کو کی کا کے میں سے اور ہے را به از در
+    این که برای من של את על עם לי מה זה אני
+    """.split()
+)
+"""Function words of other languages, which say nothing in texts that are not in English."""
+_FOREIGN = _OTHER_STOPWORDS - STOPWORDS
+_JOINERS = "\u200c\u200d"
+_WORD = re.compile(r"[^\W_]+")
+_PIECE = re.compile(
+    r"(?P<unspaced>[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f\u3040-\u30ff\u3400-\u9fff"
+    r"\uf900-\ufaff\U00020000-\U0003ffff\u3099\u309a]+)|(?P<hangul>[\uac00-\ud7a3]+)"
+)
+# What runs on from the letter before it: a mark, or a consonant that is written beneath another.
+_STACKERS = "\u1039\u17d2"
+
+
+@cache
+def _marks() -> str:
+    """Return every combining mark: some 2,200, of which a pattern needs a table that is made once."""
+    ranges = (range(0x300, 0x3100), range(0xA600, 0xAC00), range(0xFB00, 0x1E950), range(0xE0100, 0xE01F0))
+    return "".join(chr(code) for codes in ranges for code in codes if unicodedata.category(chr(code))[0] == "M")
+
+
+@cache
+def _marked_word() -> re.Pattern[str]:
+    """Return the pattern of a word whose letters bear marks: Hindi's vowels are such, and Arabic's points."""
+    return re.compile(rf"[^\W_](?:[^\W_]|[{_marks()}{_JOINERS}])*")
+
+
+@cache
+def _cluster() -> re.Pattern[str]:
+    return re.compile(rf".(?:[{_STACKERS}].|[{_marks()}{_JOINERS}])*")
+
+
+def tokens(text: str) -> list[str]:
+    """Return the runs of letters and digits of a text, with the marks on them, as they are written."""
+    return _WORD.findall(text) if text.isascii() else _marked_word().findall(unicodedata.normalize("NFKC", text))
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text, folded, in order; identifiers as their parts, unspaced scripts in pairs.
+
+    Korean nouns bear their particles: a word of theirs stands whole and in pairs.
+
+    >>> words("List EventHubs, 查看日志")
+    ['list', 'event', 'hubs', '查看', '看日', '日志']
+    """
+    return [word for token in tokens(text) for word in parts(token)]
+
+
+def parts(token: str) -> list[str]:
+    """Return the words that a run of letters and digits is made of, folded."""
+    if not token.isascii():
+        return list(_in_pieces(token.casefold()))
+    if token.islower():
+        return [token]
+    split = split_identifier(token).split()
+    is_spelt_out = all(len(part) == 1 for part in split)
+    return [token.casefold()] if is_spelt_out else [part.casefold() for part in split]
+
+
+def _in_pieces(word: str) -> Iterator[str]:
+    """Yield runs of unspaced script as pairs of letters with their marks, Hangul also whole, and the rest."""
+    end = 0
+    for run in _PIECE.finditer(word):
+        yield from filter(None, (word[end : run.start()],))
+        end = run.end()
+        letters = _cluster().findall(run.group())
+        if run["hangul"] and len(letters) > 2:
+            yield run.group()
+        yield from ("".join(letters[start : start + 2]) for start in range(max(1, len(letters) - 1)))
+    yield from filter(None, (word[end:],))
+
+
+_POINTS = re.compile(
+    "[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u093c\u09bc\u0a3c\u200c\u200d]"
+)
+_SAME_LETTERS = str.maketrans("đłøıكيىة", "dloiکییه")
+
+
+def bare(word: str) -> str:
+    """Return a word without what people leave out as they type: accents, points, joiners.
+
+    >>> bare("Übermaß".casefold()), bare("facturación")
+    ('ubermass', 'facturacion')
+    """
+    if word.isascii():
+        return word
+    return unicodedata.normalize("NFC", _POINTS.sub("", unicodedata.normalize("NFD", word))).translate(_SAME_LETTERS)
+
+
+_N_TOLD = 300
+"""Of a text, how many characters tell its language."""
+
+
+def stopwords_of(text: str) -> frozenset[str]:
+    """Return the words that say nothing in a text, by its language: those of English, or those of others.
+
+    It is English where as many of its words are function words of it as can't be English: those of other languages, and
+    words with letters beyond ASCII. A text of neither is taken for it: names, and orders of two words.
+    """
+    n_english = n_others = 0
+    for token in tokens(text[:_N_TOLD]):
+        word = token.casefold()
+        n_english += word in STOPWORDS
+        n_others += word in _FOREIGN or not word.isascii()
+    return STOPWORDS if n_english >= n_others else _OTHER_STOPWORDS
+
+
+def is_content_word(word: str, stopwords: frozenset[str] = STOPWORDS) -> bool:
+    """Return whether a word says something by itself: no stopword and no single letter."""
+    return word not in stopwords and not (len(word) == 1 and word.isascii())
+
+
+_EVERYTHING = re.compile(
+    r"\W*\*\W*|(?:please )?(?:(?:show|list|tell)(?: me)?|what|which)(?: (?:all|the|your|my|available|kind of))*"
+    r" tools?(?: (?:are|is|there|do|you|i|we|have|got|can|use|available|exist))*\W*"
+    r"|welche (?:tools|werkzeuge) (?:gibt es|hast du)\W*|quels (?:sont (?:les|tes) )?outils[\w' -]{0,30}\W*"
+    r"|(?:qu[eé] herramientas|quais ferramentas|quali strumenti)[\w ]{0,30}\W*|какие (?:есть )?инструменты(?: есть)?\W*"
+    r"|有(?:什么|哪些)工具\W*|(?:どんな|何の)?ツール(?:一覧|は何がありますか)\W*|(?:어떤 )?도구(?: 목록|가 있나요)\W*",
+    re.IGNORECASE,
+)
+
+
+def asks_for_everything(text: str) -> bool:
+    """Return whether a request wants to leaf through all tools: `*`, or `what tools are there`."""
+    return len(text) <= _N_TOLD and _EVERYTHING.fullmatch(text.strip()) is not None
+
+
+def is_one_letter(text: str) -> bool:
+    """Return whether a request is a letter or a digit, which stands in nearly every text; one of Chinese is a word."""
+    letter = text.strip()
+    return len(letter) == 1 and letter.isalnum() and _PIECE.match(letter) is None
+
+
+_CLAUSE = re.compile(
+    r"(?<=[,;:.!?\n])\s+|[\u3001\u3002\uff0c\uff01\uff1b\uff1f\u060c\u0964]|(?<!\s)\s+[-\u2013\u2014]\s+"
+    r"|(?<=말고)\s+|(?<=しないで)(?!ください)|(?<!\s)\s+(?=(?:but|and only|just|only|rather"
+    r"|sondern|aber|nur|mais|seulement|sino|pero|solo|s\u00f3lo|mas|ma|maar|alleen|но|а|только)\b)",
+    re.IGNORECASE,
+)
+_LEAD = (
+    r"(?:(?:please|but|and|so|just|also|ok|i|we|you|should|must|may|bitte|aber|und|mais|et|por favor"
+    r"|pero|y|mas|e|per favore|ma|пожалуйста|но|и|请|但|但是)\W*)*"
+)
+_NEGATED = re.compile(
+    rf"\s*{_LEAD}(?:"
+    r"(?:(?:never|(?:do not|don['\u2019]?t)(?: ever)?)\s+(?!forget|hesitate|worry|mind|fail|miss|only|just"
+    r"|know|think|have|need|care|see|understand|wait|stop|be\b)|not\s+to\s+(?!exceed)|avoid\s+\w+ing\b)"
+    r"|(?:\w+\s+)?(?:niemals|nie)\b|(?:nicht|keine?n?)\s+(?!vergessen|nur|mehr|l\u00e4nger|sp\u00e4ter|sorge|ahnung)"
+    r"|(?:ne\s+|n['\u2019])(?!oublie|h\u00e9site)(?=.*\b(?:pas|jamais|rien)\b)"
+    r"|(?:nunca|jam\u00e1s)\s|no\s+(?:env[ií]|borr|cambi|hag|hac|toqu|ejecut|escrib|compart|(?:mand|elimin|us|cre)(?:ar|es)\b"
+    r"|(?:publi|modifi)(?:car|ques)\b)"
+    r"|(?:n\u00e3o|nunca)\s+(?!esque|se esque|mais|s\u00f3|apenas)|(?:non|mai)\s+(?!dimentic|pi\u00f9|solo|so\b)"
+    r"|(?:niet|nooit|geen)\s+(?!vergeten|meer|langer|alleen)"
+    r"|(?:не|никогда\s+не)\s+(?!забу|более|больше|только|позднее|знаю)"
+    r"|(?:不要|别|勿|切勿|禁止)(?!忘|超过|只|再等)).*"
+    r"|.*(?:しないで|するな|せずに|지\s?(?<!잊지)(?<!잊지 )(?:말|마)).*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A clause that says what is not wanted. What describes (`it does not start`) begins with its subject, and counts."""
+_WITHOUT = re.compile(
+    r"\b(?:without(?:\s+ever)?\s+\w+ing\b|(?:instead of|rather than)\s|ohne\s+(?:\w+\s+){0,4}zu\b"
+    r"|sans\s+\w+(?:er|ir|re)\b|sin\s+\w+(?:ar|er|ir)\b|sem\s+\w+(?:ar|er|ir)\b|senza\s+\w+(?:are|ere|ire)\b).*",
+    re.IGNORECASE | re.DOTALL,
+)
+_LIMITS = re.compile(r"\b(?:more|less|fewer|later|longer)\s+than\b|\b(?:until|unless)\b", re.IGNORECASE)
+
+
+def without_negated(text: str) -> str:
+    """Return a request without the clauses that say what is not to be done; as it stands where it has none.
+
+    >>> without_negated("never send mail, only read"), without_negated("don't forget to send it")
+    ('only read', "don't forget to send it")
+    """
+    clauses = [clause for clause in _CLAUSE.split(text) if clause]
+    kept = [_WITHOUT.sub("", clause) for clause in clauses if not _is_negated(clause)]
+    return text if kept == clauses else " ".join(kept)
+
+
+def _is_negated(clause: str) -> bool:
+    return _NEGATED.fullmatch(clause) is not None and not _LIMITS.search(clause)

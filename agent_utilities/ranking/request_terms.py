@@ -1,0 +1,172 @@
+"""A request's words as the tools of a catalog have them: as they stand, joined, in parts, or nearly so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
+
+from agent_utilities.catalog.words import PARTICLES, STOPWORDS, is_content_word, parts, stopwords_of, tokens
+from agent_utilities.ranking.terms import GRAM, JOINT, Postings, grams, stem
+
+_N_QUERY_WORDS = 256
+_N_QUERY_CHARACTERS = 8_000
+_MOST_WORDS_TO_MEND = 4
+"""Of a request of more words some other is spelt right, and what is asked without a tool would be bent into one."""
+_LEAST_LETTERS, _LETTERS_TO_TRUST = 4, 8
+"""Of a word that may be misspelt: how many letters it has at least, and with how many none is another by chance."""
+_LEAST_GRAMS = 0.5
+"""Of a word's grams, the share that some tool must have for the word to be known by them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTerms:
+    """A request's terms.
+
+    Args:
+        rows: the rows in the postings of those that some tool has.
+        idf: how rare each is that counts for or against: of those that some tool has first, then of the others.
+        known: the sum of the former.
+        words: (row, the word as it stands in the request), in the request's order.
+    """
+
+    rows: tuple[int, ...]
+    idf: tuple[float, ...]
+    known: float
+    words: tuple[tuple[int, str], ...]
+
+    @classmethod
+    def of(cls, query: str, postings: Postings) -> RequestTerms:
+        """Return those of a request: of its first 256 words, or 8,000 characters."""
+        reading = _Reading(postings)
+        reading.read(query[:_N_QUERY_CHARACTERS])
+        idf = (*reading.idf_by_row.values(), *(postings.max_idf for _ in reading.unknown))
+        rows = tuple(dict.fromkeys((*reading.idf_by_row, *reading.beside)))
+        return cls(rows, idf, sum(reading.idf_by_row.values()), tuple(reading.word_by_row.items()))
+
+    @property
+    def known_share(self) -> float:
+        """The share of the terms, weighed by how rare they are, that some tool has; 0 of no terms."""
+        return self.known / (sum(self.idf) or 1.0)
+
+
+class _Reading:
+    """What is found of a request, word after word.
+
+    Attributes:
+        idf_by_row: how rare each term is that some tool has.
+        beside: rows that count for the tools that have them, and neither for nor against the request.
+        word_by_row: the word of the request that each is of.
+        unknown: terms that no tool has.
+    """
+
+    def __init__(self, postings: Postings) -> None:
+        self.postings = postings
+        self.idf_by_row: dict[int, float] = {}
+        self.beside: dict[int, None] = {}
+        self.word_by_row: dict[int, str] = {}
+        self.unknown: set[str] = set()
+
+    def read(self, text: str) -> None:
+        """Take in a request."""
+        stopwords = stopwords_of(text)
+        told = self._words(text)[:_N_QUERY_WORDS]
+        n_content = sum(is_content_word(word, stopwords) for word in told)
+        joined = self._joined(told)
+        for place, word in enumerate(told):
+            if n_content and not is_content_word(word, stopwords):
+                if word in PARTICLES:
+                    self._take(word, beside=True)
+            elif self._take(word, stem(word)):
+                self.unknown.update(term for term in (word, stem(word)) if not self._has(term))
+                self._take(*_as_one(word), beside=True, word=word)
+            elif place not in joined:
+                self._take_what_is_near(word, n_content)
+            if stopwords is not STOPWORDS or not word.isascii():
+                self._take(*grams(word), beside=True, word=word)
+
+    def _words(self, text: str) -> list[str]:
+        """Return the words of a request; what is written as one, and what some tool has as one, is one."""
+        told: list[str] = []
+        for token in tokens(text):
+            words, whole = parts(token), token.casefold()
+            is_one = (
+                len(words) > 1
+                and token.isascii()
+                and any(map(self._has, (whole, stem(whole), f"{JOINT}{stem(whole)}")))
+            )
+            told += [whole] if is_one else words
+        return told
+
+    def _has(self, term: str) -> bool:
+        return self.postings.row(term) is not None
+
+    def _take(self, *terms: str, beside: bool = False, word: str = "") -> bool:
+        """Take those of a word's terms that some tool has, the word itself first; return whether there is any."""
+        is_known = False
+        for term in terms:
+            if (row := self.postings.row(term)) is not None:
+                is_known = True
+                if beside:
+                    self.beside[row] = None
+                else:
+                    self.idf_by_row.setdefault(row, float(self.postings.idf[row]))
+                if term == terms[-1] or term.startswith(GRAM):
+                    self.word_by_row.setdefault(row, word or terms[0])
+        return is_known
+
+    def _joined(self, told: list[str]) -> set[int]:
+        """Take neighbours that some tool has as one word, two and three; return the places of their words."""
+        places: set[int] = set()
+        for n in (2, 3):
+            for place in range(len(told) - n + 1):
+                whole = "".join(told[place : place + n])
+                if self._take(whole, stem(whole)):
+                    places.update(range(place, place + n))
+        return places
+
+    def _take_what_is_near(self, word: str, n_content: int) -> None:
+        """Take what a word that no tool has may stand for; else it counts against the request, twice."""
+        if self._take(*_as_one(word), word=word):
+            return
+        if n_content <= _MOST_WORDS_TO_MEND and (meant := self._nearest(word, is_alone=n_content == 1)):
+            self._take(meant, stem(meant), word=word)
+            self.unknown.add(word)
+            return
+        if len(pieces := grams(word)) and self._has(GRAM):
+            share = sum(map(self._has, pieces)) / len(pieces)
+            if share >= _LEAST_GRAMS:
+                self._take(*pieces, beside=True, word=word)
+                self.unknown.add(word)
+                return
+        self.unknown |= {word, stem(word)}
+
+    def _nearest(self, word: str, *, is_alone: bool) -> str:
+        """Return the word of some tool that a word is most likely a misspelling of; empty where it is of none.
+
+        Beside other words less is taken for one: most words that no tool has are spelt as they should be.
+        """
+        letters = len(word)
+        if letters < (_LEAST_LETTERS if is_alone else _LEAST_LETTERS + 1) or not word.isalpha():
+            return ""
+        most = 2 if is_alone and letters >= _LETTERS_TO_TRUST else 1
+        near: list[tuple[int, bool, str]] = []
+        for length in range(max(_LEAST_LETTERS, letters - most), letters + most + 1):
+            spelt = self.postings.spellings.get(length, ())
+            for each, distance, _ in process.extract_iter(word, spelt, scorer=OSA.distance, score_cutoff=most):
+                if self._has(each) and (is_alone or _is_slip(word, each)):
+                    near.append((int(distance), each[0] != word[0], each))
+        return min(near)[2] if near else ""
+
+
+def _is_slip(word: str, meant: str) -> bool:
+    """Whether one word is another with a letter left out, put in or swapped, or mistyped where there are many."""
+    if word[0] != meant[0] or word[-1] != meant[-1]:
+        return False
+    return len(word) != len(meant) or len(word) >= _LETTERS_TO_TRUST or sorted(word) == sorted(meant)
+
+
+def _as_one(word: str) -> tuple[str, str]:
+    """Return the terms of neighbours that are joined to a word, and its stem."""
+    return f"{JOINT}{word}", f"{JOINT}{stem(word)}"
