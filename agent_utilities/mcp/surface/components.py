@@ -15,6 +15,7 @@ from fastmcp.tools.base import Tool
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel
 
+from agent_utilities.catalog.document import SEARCH_HINT, split_identifier
 from agent_utilities.catalog.model import ComponentKind, Entry, entry
 
 _Server = TypeVar("_Server")
@@ -178,9 +179,25 @@ def with_hints(make: Callable[..., _Server], *given: Any, **options: Any) -> _Se
         finally:
             if isinstance(component, Tool):
                 component.annotations = _hinted(component.annotations, str(route.method).upper())
+                _describe(route, component)
 
     call.arguments["mcp_component_fn"] = customise
     return make(*call.args, **call.kwargs)
+
+
+def _describe(route: Any, tool: Tool) -> None:
+    """Give a tool its operation's summary, and the id whose words its name runs together: `pulls/list` is `pullslist`.
+
+    FastMCP leaves out a summary beside a description. What an author wrote in place of either stays.
+    """
+    summary, description = (route.summary or "").strip(), tool.description or ""
+    if summary:
+        tool.title = tool.title or summary
+        if description == route.description and summary.rstrip(".").casefold() not in description.casefold():
+            tool.description = f"{summary}\n\n{description}"
+    said = split_identifier((route.operation_id or "").split("__")[0])
+    if said and said.casefold() != split_identifier(tool.name).casefold():
+        tool.meta = {SEARCH_HINT: said, **(tool.meta or {})}
 
 
 def _hinted(annotations: Any, method: str) -> ToolAnnotations | None:
