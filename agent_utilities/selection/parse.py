@@ -130,7 +130,9 @@ source; None for names, which are read by their field and key too."""
 
 
 MAX_BYTES = 8192
-"""The most bytes of selection values that one channel may give."""
+"""The most bytes of selection values that one channel may give, and the most of its query."""
+CUT = f", cut to {MAX_BYTES} bytes"
+"""What is told of a query of more, beside where it is from."""
 MAX_NAMES = 512
 """The most names that one field of one channel may give."""
 MAX_GLOBS = 64
@@ -285,14 +287,17 @@ def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str =
         place: what they name before the key, in place of the channel.
     """
     settings: list[Selection] = []
-    n_bytes = 0
+    n_bytes, n_of_text = 0, 0
     for key, value in pairs:
         field = field_of(key, channel)
         if field is None:
             _check_unknown(key, value, channel)
             continue
         source = origin or f"{place or _LABEL[channel] + ' '}{key.lower() if channel == 'header' else key}"
-        n_bytes += len(value.encode("utf-8", "surrogatepass"))
+        if field.kind == "text":
+            value, source, n_of_text = _within(value, source, n_of_text)
+        else:
+            n_bytes += len(value.encode("utf-8", "surrogatepass"))
         if n_bytes > MAX_BYTES:
             raise SelectionError("too long", value, source, f"give at most {MAX_BYTES} bytes in one channel")
         if (read := read_value(value, field, key, source)) is not None:
@@ -307,6 +312,18 @@ def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str =
             given = ", ".join(setting.value)
             raise SelectionError("more than one profile", given, ", ".join(setting.origins), "name one")
     return merged
+
+
+def _within(text: str, source: str, n_before: int) -> tuple[str, str, int]:
+    """Return what fits of a text, its source, which says where it was cut, and how many bytes there are by now.
+
+    A query is a preference, and a long one is still one (law L5).
+    """
+    raw = text.encode("utf-8", "surrogatepass")
+    room = MAX_BYTES - n_before
+    if len(raw) <= room:
+        return text, source, n_before + len(raw)
+    return raw[:room].decode("utf-8", "ignore"), f"{source}{CUT}", MAX_BYTES
 
 
 def _check_unknown(key: str, value: str, channel: Channel) -> None:

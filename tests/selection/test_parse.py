@@ -130,7 +130,18 @@ class TestRefused:
     def test_the_limit_counts_all_values_of_a_channel(self):
         half = b"q" * (MAX_BYTES // 2 + 1)
         with pytest.raises(SelectionError, match="too long"):
-            read_request(b"", ((b"x-mcp-query", half), (b"x-mcp-search", half)))
+            read_request(b"", ((b"x-mcp-enabled-tools", half), (b"x-mcp-disabled-tools", half)))
+
+    def test_a_query_of_more_is_cut_and_says_so(self):
+        long = "ü" * MAX_BYTES
+        for given in (
+            header("x-mcp-query", long.encode()),
+            read_request(f"q={long}&tools=a".encode(), ()),
+            read_meta({"agent-utilities/selection": {"q": long}}),
+        ):
+            ((_, setting),) = [each for each in given.slots if each[0][0] == "query"]
+            assert setting.value == ("ü" * (MAX_BYTES // 2),)
+            assert setting.origins[0].endswith(", cut to 8192 bytes")
 
 
 class TestUnions:

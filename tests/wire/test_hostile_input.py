@@ -66,7 +66,6 @@ BAD_QUERIES = {
     "key-not-utf-8": "to%ffols=read_note",
     "too-long": "tools=" + "a" * (MAX_BYTES + 1),
     "too-long-together": "&".join(["tools=" + "a" * 1000] * 9),
-    "too-long-in-text": "q=" + "a" * (MAX_BYTES + 1),
     "too-many-names": "tools=" + ",".join(f"n{i}" for i in range(MAX_NAMES + 1)),
     "too-many-names-together": "&".join(f"tools=n{i}" for i in range(MAX_NAMES + 1)),
     "too-many-globs": "tools=" + ",".join(f"n{i}*" for i in range(MAX_GLOBS + 1)),

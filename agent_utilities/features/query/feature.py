@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
@@ -11,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.catalog.words import asks_for_everything, is_one_letter
 from agent_utilities.features.usage.feature import Usage
 from agent_utilities.mcp.events import CatalogListed, Event, ToolsChanged
 from agent_utilities.mcp.feature import Feature
@@ -18,6 +20,7 @@ from agent_utilities.mcp.request import Request
 from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import ANSWERED, UNRESOLVED, Resolution, Selection, load_comparison
+from agent_utilities.selection.parse import CUT
 from agent_utilities.usage.model import N_NEAR
 from agent_utilities.visibility.curation import Preferences
 from agent_utilities.visibility.decision import Decision
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from agent_utilities.graph.base import ToolGraph
     from agent_utilities.resolution.answer import CallerScope, Trail
     from agent_utilities.resolution.resolver import Resolver
+
+logger = logging.getLogger("agent_utilities.query")
 
 _SEARCH_S = 10.0
 """Seconds that a search waits at most: a model waits for its result, and the first one makes the index."""
@@ -149,6 +154,18 @@ class Query(Feature):
             return UNRESOLVED
         if self.host.surface.operator.settings.curation == "off":
             return Resolution(cause="curation is off")
+        if asks_for_everything(query):
+            return Resolution(cause="the query asks for all tools")
+        if is_one_letter(query):
+            return Resolution(cause="one letter is no query")
+        resolution = await self._resolved(request, query, limit)
+        given = request.verdict.effective.query
+        if given is not None and (cut := next((origin for origin in given.origins if CUT in origin), "")):
+            logger.info("%s", cut)
+            return replace(resolution, cause=", ".join(filter(None, (resolution.cause, cut))))
+        return resolution
+
+    async def _resolved(self, request: Request, query: str, limit: int | None) -> Resolution:
         resolver = await self._loaded()
         deadline = await resolver.wait_for_tools()
         if deadline is None or (orchestrator := resolver.orchestrator) is None:

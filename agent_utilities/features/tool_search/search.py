@@ -15,6 +15,7 @@ from agent_utilities.activation.deferral import written
 from agent_utilities.catalog.entry_tools import EntryNames, SearchArguments, n_results, search_arguments
 from agent_utilities.catalog.model import Entry
 from agent_utilities.catalog.search_result import SearchResult, names_of_server, search_result, selected_names
+from agent_utilities.catalog.words import asks_for_everything
 from agent_utilities.errors import InputError
 from agent_utilities.features.query.feature import Query
 from agent_utilities.features.tool_search.turns import NOT_RANKED, SearchEvent, Turns, kept
@@ -65,6 +66,9 @@ class Searches:
         if wanted:
             most = len(wanted)
             ranked = [RankedTool(name) for name in wanted if name in searched]
+        elif asks_for_everything(asked.query):
+            seen = (request.verdict.preferences if request.session is None else kept(request.session)).active.names
+            ranked = [RankedTool(name) for name in sorted(searched, key=seen.__contains__)][: n_results(most)]
         else:
             ranked, cause = await self._ranked(asked.query.strip(), request, permitted, searched, n_results(most))
         definitions: dict[str, dict[str, Any]] = {}
