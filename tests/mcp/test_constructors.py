@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 from fastmcp import Client, FastMCP
-from mcp_types import ToolAnnotations
+from mcp_types import Tool, ToolAnnotations
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -143,3 +143,81 @@ async def test_what_an_author_says_of_an_operation_holds() -> None:
         assert said["put"] == {"destructive_hint": False}
         assert said["delete"]["destructive_hint"] is True
         assert "patch" not in said
+
+
+PULLS = {
+    "openapi": "3.1.0",
+    "info": {"title": "hub", "version": "1"},
+    "paths": {
+        "/stars": {
+            "put": {
+                "operationId": "activity/star-repo",
+                "summary": "Star a repository",
+                "description": "Set `Content-Length` to zero.",
+                "responses": _ANSWER,
+            }
+        },
+        "/pulls": {"get": {"operationId": "pulls/list", "description": "Draft ones too.", "responses": _ANSWER}},
+        "/gists": {
+            "get": {
+                "operationId": "gists.list",
+                "summary": "List gists",
+                "description": "List gists of a user.",
+                "responses": _ANSWER,
+            }
+        },
+        "/files": {"get": {"operationId": "files", "summary": "Show files", "responses": _ANSWER}},
+    },
+}
+
+
+class Hub(Api):
+    """An application whose operations have summaries, and ids with a slash."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the specification."""
+        return PULLS
+
+
+def as_hub(**options: Any) -> AgentServer:
+    return AgentServer.from_openapi(PULLS, httpx2.AsyncClient(base_url="http://hub"), **options)
+
+
+def as_hub_app(**options: Any) -> AgentServer:
+    return AgentServer.from_fastapi(Hub(), **options)
+
+
+def as_hub_mounted(**options: Any) -> AgentServer:
+    outer = AgentServer("outer", **options)
+    outer.mount(as_hub(environ={"MCP_GRAPH": "off"}))
+    return outer
+
+
+async def listed(server: AgentServer) -> dict[str, Tool]:
+    async with Client(server) as client:
+        return {tool.name: tool for tool in await client.list_tools()}
+
+
+@every("made", [as_hub, as_hub_app, as_hub_mounted])
+async def test_an_operation_says_its_summary_once_and_its_id_in_words(made: Callable[..., AgentServer]) -> None:
+    tools = await listed(made(environ={"MCP_GRAPH": "off"}))
+    star, pulls = tools["activitystar_repo"], tools["pullslist"]
+    assert (star.title, star.description) == (
+        "Star a repository",
+        "Star a repository\n\nSet `Content-Length` to zero.",
+    )
+    assert (star.meta or {})["anthropic/searchHint"] == "activity star repo"
+    assert (pulls.description, (pulls.meta or {})["anthropic/searchHint"]) == ("Draft ones too.", "pulls list")
+    assert tools["gists_list"].description == "List gists of a user."
+    assert tools["files"].description == "Show files"
+    assert "anthropic/searchHint" not in {**(tools["files"].meta or {}), **(tools["gists_list"].meta or {})}
+
+
+@every("made", [as_hub, as_hub_app])
+async def test_what_an_author_writes_in_place_of_a_summary_stays(made: Callable[..., AgentServer]) -> None:
+    def customise(route: Any, component: Any) -> None:
+        component.title, component.description = "Mine", "My own."
+        component.meta = {"anthropic/searchHint": "mine"}
+
+    star = (await listed(made(mcp_component_fn=customise, environ={"MCP_GRAPH": "off"})))["activitystar_repo"]
+    assert (star.title, star.description, (star.meta or {})["anthropic/searchHint"]) == ("Mine", "My own.", "mine")

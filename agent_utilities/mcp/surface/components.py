@@ -192,7 +192,7 @@ def _describe(route: Any, tool: Tool) -> None:
     """
     summary, description = (route.summary or "").strip(), tool.description or ""
     if summary:
-        tool.title = tool.title or summary
+        tool.title = tool.title or (tool.annotations and tool.annotations.title) or summary
         if description == route.description and summary.rstrip(".").casefold() not in description.casefold():
             tool.description = f"{summary}\n\n{description}"
     said = split_identifier((route.operation_id or "").split("__")[0])
