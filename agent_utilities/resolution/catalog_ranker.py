@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -248,8 +249,13 @@ class CatalogRanker:
 
     # -- answering ---------------------------------------------------------------------------------------------------
 
-    async def rank(self, question: Question, deadline: Deadline) -> Ranked | None:
-        """Rank the tools in scope, by words alone where vectors take too long; None where it can't, never fails."""
+    async def rank(self, question: Question, deadline: Deadline | None) -> Ranked | None:
+        """Rank the tools in scope, by words alone where vectors take too long; None where it can't, never fails.
+
+        Args:
+            question: what is asked.
+            deadline: of vectors; None asks for words alone.
+        """
         if (made := await self._ranking(question, deadline)) is None:
             return None
         index, ranking, cause, is_temporary = made
@@ -267,18 +273,22 @@ class CatalogRanker:
         bearing: Sequence[int] = ()
         if not any(ranking.matched):
             looking = partial(index.bearing, question.text, index.permitted(question.scope))
-            try:
-                bearing = await _in(self._threads_for_words, deadline, looking)
-            except TimeoutError:
-                return None
+            bearing = await self._by_words_alone(looking)
         answer = index.best_tools(question.limit or 0, ranking, bearing)
         return replace(answer, cause=", ".join(filter(None, (cause, answer.cause))), is_temporary=is_temporary)
 
-    async def _ranking(self, question: Question, deadline: Deadline) -> tuple[CatalogIndex, Ranking, str, bool] | None:
-        """Rank the tools in scope in threads, so that the event loop goes on; None where it can't be done in time.
+    async def _ranking(
+        self, question: Question, deadline: Deadline | None
+    ) -> tuple[CatalogIndex, Ranking, str, bool] | None:
+        """Rank the tools in scope in threads, so that the event loop goes on; None where it can't.
 
         A vector that comes too late goes on being made, and serves the next who asks the same: the embedder remembers
-        it. A ranking that still waits for a thread by then is given up.
+        it. A ranking by vectors that still waits for a thread by then is given up. One by words is waited for however
+        late it is: it takes a millisecond or two for thousands of tools, and a list of all of them a hundred times that.
+
+        Args:
+            question: what is asked.
+            deadline: of vectors; None asks for words alone.
 
         Returns:
             What was ranked, the ranking, why it is less than it could be, and whether that may be over at the next
@@ -290,22 +300,18 @@ class CatalogRanker:
         permitted, limit = index.permitted(question.scope), N_RANKED + (question.limit or 0)
         by_words = partial(index.lexical.rank, question.query, permitted=permitted, limit=limit)
         by_vectors = partial(index.best.rank, question.query, permitted=permitted, limit=limit)
+        has_vectors = index.best is not index.lexical
         try:
-            if index.lexical is index.best:
-                ranking = await _in(self._threads, deadline, by_words)
-                return index, ranking, BY_WORDS if index.lacks_vectors else "", False
-            try:
-                ranking = await _in(self._threads, deadline.share(VECTORS_SHARE), by_vectors)
-            except TimeoutError:
-                return index, await _in(self._threads_for_words, deadline, by_words), BY_WORDS, True
-            return index, ranking, BY_WORDS if ranking.cause else "", bool(ranking.cause)
-        except TimeoutError:
-            logger.warning("ranking took too long; tools that bear the query's words are shown")
+            if has_vectors and deadline is not None:
+                with suppress(TimeoutError):
+                    async with deadline.share(VECTORS_SHARE).timeout():
+                        ranking = await asyncio.get_running_loop().run_in_executor(self._threads, by_vectors)
+                        return index, ranking, BY_WORDS if ranking.cause else "", bool(ranking.cause)
+            ranking = await self._by_words_alone(by_words)
+            return index, ranking, BY_WORDS if has_vectors or index.lacks_vectors else "", has_vectors
         except Exception:
             logger.exception("can't rank; tools that bear the query's words are shown")
         return None
 
-
-async def _in(threads: ThreadPoolExecutor, deadline: Deadline, call: Callable[[], _T]) -> _T:
-    async with deadline.timeout():
-        return await asyncio.get_running_loop().run_in_executor(threads, call)
+    async def _by_words_alone(self, call: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads_for_words, call)

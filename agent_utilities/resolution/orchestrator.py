@@ -37,7 +37,7 @@ def key_of(*parts: object) -> bytes:
     return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=20).digest()
 
 
-def _key(question: Question, kind: Literal["answer", "ranking", "search"]) -> bytes:
+def _key(question: Question, kind: Literal["answer", "ranking", "search", "words"]) -> bytes:
     """Return what an answer, a ranking without the graph, or a search is found by: equal for who asks the same.
 
     Capitals and quotes tell names from words in a search.
@@ -59,7 +59,7 @@ class Memo:
         self.get, self.keep = self._kept.get, self._kept.keep
         self.flights: SingleFlight[bytes, Any] = SingleFlight()
 
-    async def find(self, key: bytes, find: Callable[[], Coroutine[Any, Any, _T]], deadline: Deadline) -> _T:
+    async def find(self, key: bytes, find: Callable[[], Coroutine[Any, Any, _T]], deadline: Deadline | None) -> _T:
         """Return what is remembered, or what is found now.
 
         Raises:
@@ -85,7 +85,7 @@ class DynamicToolOrchestrator:
     """Resolves queries on one server's tools, without an LLM (laws L5, L7).
 
     A query seen before is answered from memory. Another is asked of graph and ranker once, however many callers wait,
-    and each caller waits no longer than the deadline. Tools that bear the query literally come first; then those that
+    and each caller waits for them no longer than the deadline; past it words alone answer (`ranked`). Tools that bear the query literally come first; then those that
     the ranker claims, or, while it can't rank, those that bear the query's words apart. The graph is opened, filled and
     refreshed by `run`, in the background; until it is filled, and whenever it fails, the ranker alone answers
     (`ranked`), and where it can't either the answer is `unavailable`, which shows everything permitted.
@@ -146,7 +146,7 @@ class DynamicToolOrchestrator:
         deadline: Deadline | None = None,
         trail: Trail = NO_TRAIL,
     ) -> Resolution:
-        """Return the answer to a query on the server's tools; never fails, never waits past the deadline."""
+        """Return the answer to a query on the server's tools; never fails, waits past the deadline for words alone."""
         if not (text := normalise(query)):
             return UNRESOLVED
         state, edition = self.keeper.state, self.keeper.edition(with_edges=bool(trail.near))
@@ -157,6 +157,8 @@ class DynamicToolOrchestrator:
         until = deadline or Deadline.after(self._deadline_s)
         prior = self._prior(trail.scope) if self._prior is not None and scope is not None else None
         answer = await self._found(_key(question, "answer"), lambda: self._ask(question, until), until)
+        if answer.status == "unavailable" and version:
+            answer = await self._by_words(question, answer.cause)
         if state is not None:
             # Whoever waited may find that a refresh is over by now, and starts no other.
             self.keeper.refresh_if_stale()
@@ -185,9 +187,9 @@ class DynamicToolOrchestrator:
         return found if prior is None else with_prior(found, prior, scope.names(), len(found.tools))
 
     async def _found(
-        self, key: bytes, find: Callable[[], Coroutine[Any, Any, Resolution]], deadline: Deadline
+        self, key: bytes, find: Callable[[], Coroutine[Any, Any, Resolution]], deadline: Deadline | None
     ) -> Resolution:
-        """Return an answer that is found once for all who ask the same; wait for it no longer than the deadline."""
+        """Return an answer that is found once for all who ask the same; wait for it no longer than a deadline."""
 
         async def find_safely() -> Resolution:
             try:
@@ -203,6 +205,19 @@ class DynamicToolOrchestrator:
             return Resolution("unavailable", cause="too slow")
         except NotRunningError:
             return Resolution("unavailable", cause="failed")
+
+    async def _by_words(self, question: Question, cause: str) -> Resolution:
+        """Return the answer by words alone, however late it is, where a better one did not come in time."""
+
+        async def find() -> Resolution:
+            ranked = None if self._ranker is None else await self._ranker.rank(question, None)
+            return Resolution("unavailable", cause=cause) if ranked is None else ranked(())
+
+        answer = await self._found(_key(question, "words"), find, None)
+        if answer.status == "unavailable":
+            return answer
+        causes = ", ".join(filter(None, (cause, answer.cause)))
+        return replace(answer, status="ranked" if answer.tools else "no_match", cause=causes)
 
     async def _ask(self, question: Question, deadline: Deadline) -> Resolution:
         """Ask graph and ranker, and remember the answer; without the graph, that of the ranker alone.

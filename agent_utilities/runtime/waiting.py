@@ -74,8 +74,8 @@ class SingleFlight(Generic[_K, _V]):
         """What owns the flights; set while the service runs."""
         self._flights: dict[_K, asyncio.Task[_V]] = {}
 
-    async def join(self, key: _K, call: Callable[[], Coroutine[Any, Any, _V]], deadline: Deadline) -> _V:
-        """Return what the flight for a key brings; it is started where none is under way.
+    async def join(self, key: _K, call: Callable[[], Coroutine[Any, Any, _V]], deadline: Deadline | None) -> _V:
+        """Return what the flight for a key brings, by a deadline if any; it is started where none is under way.
 
         Raises:
             TimeoutError: the deadline passed; the flight goes on.
@@ -87,7 +87,7 @@ class SingleFlight(Generic[_K, _V]):
                 raise NotRunningError("not running")
             flight = self._flights[key] = self.group.create_task(call())
             flight.add_done_callback(lambda _: self._flights.pop(key, None))
-        done, _ = await asyncio.wait([flight], timeout=deadline.left_s)
+        done, _ = await asyncio.wait([flight], timeout=None if deadline is None else deadline.left_s)
         if not done:
             raise TimeoutError
         if flight.cancelled():
