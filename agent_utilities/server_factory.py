@@ -132,7 +132,7 @@ def gateway_features(
     """Return the features of a gateway, in the order in which they are asked.
 
     Capabilities come before what defers tools: what they switch on is not deferred. Graph and index are not made before
-    a query: they weigh more than all else of a gateway.
+    the first lists are over, unless a query comes: they weigh more than all else of a gateway.
 
     Args:
         config: the upstreams' configuration.
@@ -149,7 +149,7 @@ def gateway_features(
     from agent_utilities.features.usage.feature import Usage
 
     usage = Usage(counts_by_default=True)
-    query = Query(usage, graph, settles=False)
+    query = Query(usage, graph, yields=True)
     upstreams = Upstreams(config, files, started_s)
     switched: list[Feature] = []
     if offer is not None:

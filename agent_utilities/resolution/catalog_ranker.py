@@ -284,7 +284,7 @@ class CatalogRanker:
 
         A vector that comes too late goes on being made, and serves the next who asks the same: the embedder remembers
         it. A ranking by vectors that still waits for a thread by then is given up. One by words is waited for however
-        late it is: it takes a millisecond or two for thousands of tools, and a list of all of them a hundred times that.
+        late it is: it takes under a millisecond for thousands of tools, and a list of them all a thousand times that.
 
         Args:
             question: what is asked.

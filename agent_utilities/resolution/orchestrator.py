@@ -85,10 +85,11 @@ class DynamicToolOrchestrator:
     """Resolves queries on one server's tools, without an LLM (laws L5, L7).
 
     A query seen before is answered from memory. Another is asked of graph and ranker once, however many callers wait,
-    and each caller waits for them no longer than the deadline; past it words alone answer (`ranked`). Tools that bear the query literally come first; then those that
-    the ranker claims, or, while it can't rank, those that bear the query's words apart. The graph is opened, filled and
-    refreshed by `run`, in the background; until it is filled, and whenever it fails, the ranker alone answers
-    (`ranked`), and where it can't either the answer is `unavailable`, which shows everything permitted.
+    and each caller waits for them no longer than the deadline; past it words alone answer (`ranked`). Tools that bear
+    the query literally come first; then those that the ranker claims, or, while it can't rank, those that bear the
+    query's words apart. The graph is opened, filled and refreshed by `run`, in the background; until it is filled, and
+    whenever it fails, the ranker alone answers (`ranked`), and where it can't either the answer is `unavailable`, which
+    shows everything permitted.
 
     Args:
         introspect: returns the server's live tools; never a command that the graph holds.

@@ -129,22 +129,32 @@ class Resolver:
 
     # -- answering ---------------------------------------------------------------------------------------------------
 
-    async def wait_for_tools(self) -> Deadline | None:
-        """Return the deadline of a query asked now, after the first fill or index where these are still under way.
-
-        It is None where queries are not resolved.
-        """
+    async def wait_for_tools(self) -> Deadline:
+        """Return the deadline of a query asked now, after the first fill or index where these are still under way."""
         deadline = Deadline.after(self._settings().graph_deadline_ms / 1000)
         await deadline.wait(self._opened)
         orchestrator, ranker = self.orchestrator, self.ranker
         if orchestrator is None:
-            return None
+            return deadline
         if orchestrator.keeper.cause == "being filled":
             await orchestrator.filled(deadline.share(FIRST_FILL_SHARE) if ranker is not None else deadline)
         if ranker is not None and not ranker.version:
-            # A graph that was filled by an earlier run is there sooner than the index.
-            await deadline.share(FIRST_FILL_SHARE).wait(ranker.first_try_done)
+            # A graph that was filled by an earlier run is there sooner than the index, which then answers at once.
+            await deadline.wait(ranker.first_try_done)
         return deadline
+
+    @property
+    def is_off(self) -> bool:
+        """Whether queries are not resolved: not where that is about to begin."""
+        return self.orchestrator is None and self._opened.is_set()
+
+    async def wait_to_answer(self, deadline: Deadline) -> None:
+        """Wait until a query can be answered for the first time, or can't after a try, up to a deadline."""
+        await deadline.wait(self._opened)
+        if (orchestrator := self.orchestrator) is not None:
+            orchestrator.keeper.open_now()
+            kept = orchestrator.keeper if self.ranker is None else self.ranker
+            await deadline.wait(kept.first_try_done)
 
     async def wait_to_search(self, deadline: Deadline) -> None:
         """Wait for the first index where one is being made, or is to be made for this search, up to a deadline."""

@@ -25,24 +25,20 @@ ANSWERS = "graph answers"
 
 
 def lists_of_a_failed_graph(agent: Agent, causes: Collection[str], n_lists: int = N_LISTS) -> set[str]:
-    """List with queries never asked before, check that the ranker alone answers, in time; return causes.
+    """List with queries never asked before, check that the ranker alone answers each, in time; return causes.
 
-    A busy machine may leave it no time now and then: everything permitted is shown then.
+    On a busy machine it answers after the deadline now and then, and says so.
     """
-    told, took_s, n_ranked = set(), [], 0
+    told, took_s = set(), []
     for _ in range(n_lists):
         listed = agent.tools(agent.fresh_query())
         cause = str(listed.cause).removeprefix("graph ")
-        assert cause in causes or (listed.status, cause) == ("unavailable", "too slow"), f"{cause}: {agent.lines[-20:]}"
-        if listed.status == "ranked":
-            n_ranked += 1
-            assert "dns_read" in listed.names
-            assert set(listed.names) < PERMITTED
-        else:
-            assert (listed.status, set(listed.names)) == ("unavailable", PERMITTED)
+        assert cause in {*causes, "too slow"}, f"{cause}: {agent.lines[-20:]}"
+        assert listed.status == "ranked"
+        assert "dns_read" in listed.names
+        assert set(listed.names) < PERMITTED
         took_s.append(listed.took_s)
         told.add(cause)
-    assert n_ranked > n_lists / 2
     assert median(took_s) < SLOW_S
     agent.until(lambda: agent.ready()["status"] == "unavailable", RECOVERS_S, "known not to answer")
     health = agent.ready()
@@ -60,7 +56,7 @@ def check_answers(agent: Agent) -> None:
         assert "dns_read" in listed.names
         assert set(listed.names) < PERMITTED
     else:
-        assert (listed.status, listed.cause) in {("unavailable", "too slow"), ("ranked", "graph too slow")}
+        assert (listed.status, listed.cause) in {("ranked", "too slow"), ("ranked", "graph too slow")}
 
 
 def check_recovers(agent: Agent) -> float:

@@ -129,3 +129,15 @@ class Live:
         self.reached.set()
         await self._gate.wait()
         return tools
+
+
+class Unopened:
+    """A graph that never opens."""
+
+    backend = "none"
+
+    async def open(self) -> None:
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        pass

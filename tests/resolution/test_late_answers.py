@@ -18,7 +18,7 @@ from agent_utilities.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.runtime.waiting import Deadline
 from tests.graph.proxies import silent
 from tests.graph.records import record
-from tests.graph.wrapped import Live, patient, running, until
+from tests.graph.wrapped import Live, Unopened, patient, running, until
 from tests.parts import query_of
 from tests.ranking.catalogs import TOOLS
 from tests.resolution.test_catalog_ranker import offered
@@ -110,15 +110,3 @@ class TestOfARanker:
                 late = Deadline.after(-1)
                 assert (await orchestrator.resolve("newest commits", scope, 5, late)).names == ("git_log",)
             let_go.set()
-
-
-class Unopened:
-    """A graph that never opens."""
-
-    backend = "none"
-
-    async def open(self) -> None:
-        await asyncio.Event().wait()
-
-    async def close(self) -> None:
-        pass

@@ -17,9 +17,10 @@ from agent_utilities.features.usage.feature import Usage
 from agent_utilities.mcp.events import CatalogListed, Event, ToolsChanged
 from agent_utilities.mcp.feature import Feature
 from agent_utilities.mcp.request import Request
-from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
+from agent_utilities.mcp.surface.catalogs import caller_key
+from agent_utilities.runtime.waiting import Deadline, in_daemon_thread, is_set
 from agent_utilities.selection.merge import effective
-from agent_utilities.selection.model import ANSWERED, UNRESOLVED, Resolution, Selection, load_comparison
+from agent_utilities.selection.model import ANSWERED, NOTHING, UNRESOLVED, Resolution, Selection, load_comparison
 from agent_utilities.selection.parse import CUT
 from agent_utilities.usage.model import N_NEAR
 from agent_utilities.visibility.curation import Preferences
@@ -36,6 +37,8 @@ logger = logging.getLogger("agent_utilities.query")
 _SEARCH_S = 10.0
 """Seconds that a search waits at most: a model waits for its result, and the first one makes the index."""
 _SETTLE_S = 1.0
+_LATER_S = 60.0
+"""Seconds within which a client is told that a list which could not be answered would be by now."""
 
 
 class Query(Feature):
@@ -44,17 +47,19 @@ class Query(Feature):
     Args:
         usage: knows what was called, which moves tools up or down.
         graph: the graph that queries are resolved on; the configured one where None.
-        settles: whether graph and index are made soon after the start over HTTP, though no query has come.
+        yields: whether graph and index, made soon after a start over HTTP, wait for the first lists to be over.
     """
 
     name = "query"
     hears = (CatalogListed, ToolsChanged)
     limit_s = None  # the request's own deadline holds
 
-    def __init__(self, usage: Usage, graph: ToolGraph | None = None, *, settles: bool = True) -> None:
-        self._usage, self._graph, self._settles = usage, graph, settles
+    def __init__(self, usage: Usage, graph: ToolGraph | None = None, *, yields: bool = False) -> None:
+        self._usage, self._graph, self._yields = usage, graph, yields
         self._needed: asyncio.Event | None = None
         """Set once there is a resolver; there while the server runs."""
+        self._unanswered: set[object] = set()
+        """Sessions, or callers with their words, whose lists were not answered, until they are told that they are."""
 
     @cached_property
     def introspection(self) -> Introspection:
@@ -102,8 +107,10 @@ class Query(Feature):
         self._needed = asyncio.Event()
         try:
             settle_s = self.settle_s()
-            if settle_s is None and not self._is_made:
-                await self._needed.wait()
+            if not self._is_made and (settle_s is None or (self._yields and settle_s)):
+                # What is loaded beside a first list is taken from its time.
+                await self.host.features.wait_for_first(NOTHING, "tool")
+                await is_set(self._needed, within_s=settle_s)
             resolver = await self._loaded()
             is_http = self.host.transport not in (None, "stdio")
             await resolver.run(in_daemon_thread(load_comparison) if is_http else None, settle_s)
@@ -120,13 +127,14 @@ class Query(Feature):
     def settle_s(self) -> float | None:
         """Return how many seconds after the start graph and index are made where no query comes; None for never.
 
-        Over stdio few clients ever send a query, so nothing is loaded there before one does.
+        An operator's query comes with every list. Over HTTP hosts ask in words. Over stdio few clients ever send a
+        query, so nothing is loaded there before one does.
         """
         operator = self.host.surface.operator
         if effective(operator.selection).query is not None:
             return 0.0
-        settles = self._settles and self.host.transport not in (None, "stdio")
-        return _SETTLE_S if settles or self._graph is not None or self._is_asked_for else None
+        is_http = self.host.transport not in (None, "stdio")
+        return _SETTLE_S if is_http or self._graph is not None or self._is_asked_for else None
 
     def notify(self, event: Event) -> None:
         """Take note of tools that have come or changed, where they were ever listed for a query."""
@@ -148,7 +156,10 @@ class Query(Feature):
         return replace(preferences, resolution=await self.resolution_of(request, preferences.most_shown))
 
     async def resolution_of(self, request: Request, limit: int | None) -> Resolution:
-        """Return the answer to a request's query; never fails, and waits no longer than the deadline."""
+        """Return the answer to a request's query; never fails, and waits no longer than the deadline.
+
+        Where it can't be answered yet, the client of a list is told once it can: many list once and never again.
+        """
         query = request.verdict.preferences.query
         if query is None:
             return UNRESOLVED
@@ -158,21 +169,42 @@ class Query(Feature):
             return Resolution(cause="the query asks for all tools")
         if is_one_letter(query):
             return Resolution(cause="one letter is no query")
-        resolution = await self._resolved(request, query, limit)
+        answer = await self._answer(request, query, limit)
+        if request.method == "tools/list":
+            key = request.session or (caller_key(), query)
+            if answer.status != "unavailable":
+                self._unanswered.discard(key)
+            elif key not in self._unanswered and self.host.start(self._answer_later(key, request, query, limit)):
+                self._unanswered.add(key)
         given = request.verdict.effective.query
         if given is not None and (cut := next((origin for origin in given.origins if CUT in origin), "")):
             logger.info("%s", cut)
-            return replace(resolution, cause=", ".join(filter(None, (resolution.cause, cut))))
-        return resolution
+            return replace(answer, cause=", ".join(filter(None, (answer.cause, cut))))
+        return answer
 
-    async def _resolved(self, request: Request, query: str, limit: int | None) -> Resolution:
+    async def _answer(self, request: Request, query: str, limit: int | None) -> Resolution:
         resolver = await self._loaded()
         deadline = await resolver.wait_for_tools()
-        if deadline is None or (orchestrator := resolver.orchestrator) is None:
+        if resolver.is_off:
             return UNRESOLVED
-        if (scope := await self.introspection.scope(request.verdict.bounds_alone)) is None:
-            return Resolution("unavailable", cause=orchestrator.keeper.cause or "being filled")
+        scope = await self.introspection.scope(request.verdict.bounds_alone)
+        if scope is None or (orchestrator := resolver.orchestrator) is None:
+            cause = None if resolver.orchestrator is None else resolver.orchestrator.keeper.cause
+            return Resolution("unavailable", cause=cause or "being filled")
         return await orchestrator.resolve(query, scope, limit, deadline, self._trail(request, scope))
+
+    async def _answer_later(self, key: object, request: Request, query: str, limit: int | None) -> None:
+        """Tell the client of an unanswered list once its query is answered, unless it has listed again by then."""
+        try:
+            await (await self._loaded()).wait_to_answer(Deadline.after(_LATER_S))
+            answer = await self._answer(request, query, limit)
+            if answer.tools and key in self._unanswered:
+                if request.client is not None:
+                    request.client.tell_later()
+                else:
+                    self.host.changes.tell_asking(query)
+        finally:
+            self._unanswered.discard(key)
 
     def _trail(self, request: Request, scope: CallerScope | None) -> Trail:
         """Return what the caller did before, as far as they may use those tools now (law L1)."""

@@ -93,7 +93,7 @@ class _Client:
         """
         self.context = copy_context()
         self.caller = caller_key()
-        self.granted = verdict.granted
+        self.granted, self.query = verdict.granted, verdict.effective.query_text
         self._latest = {verdict.effective.bounds_only: (verdict.selection.asked, verdict.narrowings)}
         if listed is not None and len(bounds := self._listed.setdefault(listed, {})) < _N_BOUNDS:
             bounds.update(self._latest)
@@ -146,8 +146,7 @@ class Changes:
 
     def heard(self, connection: Connection, verdict: Verdict, listed: ComponentKind | None) -> None:
         """Take note of a request on a connection: its client is told of changes there, for as long as it reads them."""
-        client = self._clients.get(connection)
-        if client is None:
+        if (client := self._clients.get(connection)) is None:
             client = _Client(verdict, lambda name: connection.notify(f"notifications/{name}/list_changed", None))
             self._clients[connection] = client
             connection.exit_stack.callback(self._clients.pop, connection, None)
@@ -229,6 +228,13 @@ class Changes:
     def tell_tools(self, connection: Connection) -> None:
         """Tell the client of a connection that its list of tools changed, whatever it is listed by."""
         self._tell(connection, ["tools"])
+
+    def tell_asking(self, query: str) -> None:
+        """Tell the present caller's streams that ask by a query, over stdio all of them, that their tools changed."""
+        caller, is_http = caller_key(), self._server.transport not in (None, "stdio")
+        for key, client in self._clients.items():
+            if client.caller == caller and not (is_http and client.query != query):
+                self._tell(key, ["tools"])
 
     # -- what changed ------------------------------------------------------------------------------------------------
 
@@ -389,7 +395,6 @@ class Changes:
                     await client.tell(name)
         except TimeoutError:
             if self._clients.pop(key, None) is not None:
-                told = "a client read no notice for %s s; it is told no more until it is heard of"
-                logger.warning(told, self.limit_s)
+                logger.warning("a client read no notice for %s s; it is told no more until heard of", self.limit_s)
         finally:
             client.is_being_told = False
