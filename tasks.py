@@ -157,6 +157,7 @@ def nightly(*arguments: str) -> None:
 
 
 def demo(*arguments: str) -> None:
+    add_model()
     run(PYTHON, "-m", "demo", *arguments)
 
 

@@ -171,7 +171,7 @@ class ToolsListed(Event):
     def log(self) -> None:
         """Log how it was asked for, and what its caller is told beside it."""
         if logger.isEnabledFor(logging.INFO):
-            told = " ".join(f"{key}={value}" for key, value in self.summary.items())
+            told = " ".join(f"{key}={value}" for key, value in self.summary.items() if key != "hint")
             logger.info("%s %s", self.asked, told)
 
 

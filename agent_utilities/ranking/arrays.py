@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -43,10 +43,7 @@ _NEXT_LOCK = threading.Lock()
 
 @lru_cache(maxsize=1)
 def _controller() -> Any:
-    try:
-        return import_module("threadpoolctl").ThreadpoolController()
-    except ImportError:
-        return None
+    return import_module("threadpoolctl").ThreadpoolController()
 
 
 @contextmanager
@@ -59,8 +56,7 @@ def single_blas_thread() -> Iterator[None]:
     with _NEXT_LOCK:
         _LIMIT_LOCK.acquire()
     try:
-        controller = _controller()
-        with nullcontext() if controller is None else controller.limit(limits=1, user_api="blas"):
+        with _controller().limit(limits=1, user_api="blas"):
             yield
     finally:
         _LIMIT_LOCK.release()

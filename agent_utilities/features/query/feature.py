@@ -254,7 +254,8 @@ class Query(Feature):
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
         """Return how a list's query was answered.
 
-        It is `cause` where that is less than it could be; where it was answered `ranked` names of visible tools, best
+        It is `cause` where that is less than it could be, and `hint` where a model would make it more; where it was
+        answered `ranked` names of visible tools, best
         first, `left_out` how many more answer it, `by_usage` names of those of them that stand there for what was
         called before, and not for the query's words.
         """
@@ -262,6 +263,10 @@ class Query(Feature):
         told: dict[str, Any] = {}
         if resolution.cause and request.lists_tools:
             told["cause"] = resolution.cause
+        if kind == "tool" and decision.status in (*ANSWERED, "no_match") and self.resolver.rankers().lacks_model:
+            from agent_utilities.resolution.resolver import WITHOUT_MODEL  # its room is loaded by now
+
+            told["hint"] = WITHOUT_MODEL
         if kind == "tool" and decision.status in ANSWERED:
             shown = {decision.catalog.entries[i].name for i in decision.visible}
             told["ranked"] = [name for name in resolution.names if name in shown]

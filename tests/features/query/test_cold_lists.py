@@ -52,10 +52,9 @@ def server_of(**environ: str) -> AgentServer:
     return server
 
 
-async def listed(client: Client[Any], query: str | None = None) -> tuple[int, str]:
-    """Return how many tools a client is listed, and what it is told of their query."""
-    meta = None if query is None else {KEY: {"query": query}}
-    result = await client.list_tools_mcp(meta=meta) if meta else await client.list_tools_mcp()
+async def listed(client: Client[Any]) -> tuple[int, str]:
+    """Return how many tools a client is listed, and what it is told of its query."""
+    result = await client.list_tools_mcp()
     return len(result.tools), result.meta[KEY]["status"]
 
 
