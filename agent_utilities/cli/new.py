@@ -14,6 +14,9 @@ from agent_utilities.errors import InputError
 
 app = typer.Typer(add_completion=False)
 
+PUBLISHED_AS = ""
+"""The name that this package is published by on an index; none yet. `agent-utilities` there is somebody else's."""
+
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
@@ -34,7 +37,8 @@ def make_package(name: str, directory: Path) -> Path:
     module = name.replace("-", "_")
     if not _NAME.fullmatch(name) or keyword.iskeyword(module) or len(name) > 64:
         raise InputError("not a package name", name, "argument NAME", "use lower-case words, such as weather-agent")
-    return _filled(directory / name, "package", "--directory", name=name, module=module)
+    requires = f'"{PUBLISHED_AS}>=2.0,<3"' if PUBLISHED_AS else ""
+    return _filled(directory / name, "package", "--directory", name=name, module=module, requires=requires)
 
 
 def _filled(folder: Path, kind: str, option: str, **words: str) -> Path:

@@ -187,7 +187,7 @@ def plot_ranks(
     try:
         figure = import_module("matplotlib.figure").Figure(figsize=(11, 4.5), layout="constrained")
     except ImportError:
-        raise PlotError("--plot needs matplotlib; install agent-utilities[plot]") from None
+        raise PlotError("--plot needs matplotlib; install matplotlib beside this package") from None
     recall_axes, cut_axes = figure.subplots(1, 2)
     _plot_recall(recall_axes, title, answerable, n_ranked)
     _plot_cuts(cut_axes, answerable, unanswerable)
