@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.command_line import installed_version
@@ -14,6 +14,7 @@ from agent_utilities.mcp.feature_list import Later
 
 if TYPE_CHECKING:
     from agent_utilities.capabilities.servers import Offer
+    from agent_utilities.compat.fastmcp_server import FastMCPOptions
     from agent_utilities.graph.base import ToolGraph
     from agent_utilities.mcp.feature import Feature
     from agent_utilities.upstream.config import GatewayConfig
@@ -40,7 +41,7 @@ def create_mcp_server(
     environ: Mapping[str, str] | None = None,
     graph: ToolGraph | None = None,
     features: Iterable[Feature] = (),
-    **options: Any,
+    **options: Unpack[FastMCPOptions],
 ) -> AgentServer:
     """Return a FastMCP server with a bounded tool surface, five channels, a command line and HTTP routes.
 
@@ -88,7 +89,7 @@ def create_gateway(
     environ: Mapping[str, str] | None = None,
     graph: ToolGraph | None = None,
     features: Iterable[Feature] = (),
-    **options: Any,
+    **options: Unpack[FastMCPOptions],
 ) -> AgentServer:
     """Return a server that bounds every server of an `mcp.json`, and starts one when it is called.
 
@@ -169,7 +170,7 @@ def gateway_of(
     instructions: str | None = None,
     *,
     environ: Mapping[str, str] | None = None,
-    **options: Any,
+    **options: Unpack[FastMCPOptions],
 ) -> AgentServer:
     """Return a gateway of some features; see `create_gateway`."""
     options.setdefault("version", installed_version("agent-utilities"))

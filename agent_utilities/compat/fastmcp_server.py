@@ -1,10 +1,10 @@
-"""What is private of FastMCP, and used."""
+"""What FastMCP has no public name for, and is used."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from fastmcp import FastMCP
 from fastmcp.server.context import reset_transport, set_transport
@@ -25,6 +25,13 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from agent_utilities.compat import Part
 
 if TYPE_CHECKING:
+    import mcp_types
+    from fastmcp.resources.security import ResourceSecurity
+    from fastmcp.server.auth import AuthProvider
+    from fastmcp.server.lifespan import Lifespan
+    from fastmcp.server.middleware import Middleware
+    from fastmcp.server.server import DuplicateBehavior, LifespanCallable
+    from fastmcp.server.transforms import Transform
     from key_value.aio.protocols import AsyncKeyValue
 
 _INJECTED = (
@@ -126,10 +133,37 @@ class _State:
         return getattr(self.shared, name)
 
 
+class FastMCPOptions(TypedDict, total=False):
+    """What `fastmcp.FastMCP` takes beside a name and instructions, so that a type checker finds what is misspelt."""
+
+    version: str | int | float | None
+    website_url: str | None
+    icons: list[mcp_types.Icon] | None
+    auth: AuthProvider | None
+    middleware: Sequence[Middleware] | None
+    providers: Sequence[Provider] | None
+    transforms: Sequence[Transform] | None
+    lifespan: LifespanCallable | Lifespan | None
+    tools: Sequence[Tool | Callable[..., Any]] | None
+    on_duplicate: DuplicateBehavior | None
+    mask_error_details: bool | None
+    dereference_schemas: bool
+    strict_input_validation: bool | None
+    list_page_size: int | None
+    resource_security: ResourceSecurity | None
+    request_state_security: RequestStateSecurity | None
+    cache_ttl: int | None
+    cache_scope: Literal["public", "private"] | None
+    tasks: bool | None
+    session_state_store: AsyncKeyValue | None
+    client_log_level: mcp_types.LoggingLevel | None
+    experimental_capabilities: dict[str, dict[str, Any]] | None
+
+
 class Replicated:
     """What replicas share by FastMCP's own means, taken when a server is made; what an author gave of it stays."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: FastMCPOptions) -> None:
         self._seals = options.get("request_state_security") is None
         self._state = _State() if options.get("session_state_store") is None else None
         if self._state is not None:

@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
 
 import mcp_types
 from fastmcp import FastMCP
@@ -52,6 +52,7 @@ from agent_utilities.selection.model import Selection
 if TYPE_CHECKING:
     from fastmcp.server.auth import AuthProvider
 
+    from agent_utilities.compat.fastmcp_server import FastMCPOptions
     from agent_utilities.graph.base import ToolGraph
     from agent_utilities.mcp.metrics import Metrics
     from agent_utilities.mcp.record import Record
@@ -97,7 +98,7 @@ class AgentServer(FastMCP[Any]):
         environ: Mapping[str, str] | None = None,
         graph: ToolGraph | None = None,
         features: Iterable[Feature | Later] | None = None,
-        **options: Any,
+        **options: Unpack[FastMCPOptions],
     ) -> None:
         if features is None:
             from agent_utilities.server_factory import default_features
@@ -113,11 +114,12 @@ class AgentServer(FastMCP[Any]):
         self.changes = Changes(self)
         self.author_injected_tools: Callable[[], list[Tool]] = list  # until FastMCP is there to tell
         self._visibility = DynamicVisibilityTransform(self.surface, lambda: self.author_injected_tools(), self.own_tool)
-        lifespan = with_background(self._jobs, options.pop("lifespan", None))
+        options["lifespan"] = with_background(self._jobs, options.get("lifespan"))
         self.replicated = fastmcp_server.Replicated(options)
         self.pages_lists = options.get("list_page_size") is not None
-        resolves_references = options.pop("dereference_schemas", True)
-        super().__init__(name, instructions, lifespan=lifespan, dereference_schemas=False, **options)
+        resolves_references = options.get("dereference_schemas", True)
+        options["dereference_schemas"] = False
+        super().__init__(name, instructions, **options)
         if resolves_references:
             self._author_middleware.append(answers.KnownReferences())
         self.stopping = Stopping(self.changes.listen.close)
@@ -145,15 +147,26 @@ class AgentServer(FastMCP[Any]):
             each.attach(self)
 
     @classmethod
-    def as_proxy(cls, target: Any, name: str | None = None, *, mode: str | None = None, **options: Any) -> Self:
+    def as_proxy(
+        cls,
+        target: Any,
+        name: str | None = None,
+        *,
+        mode: str | None = None,
+        instructions: str | None = None,
+        environ: Mapping[str, str] | None = None,
+        graph: ToolGraph | None = None,
+        features: Iterable[Feature | Later] | None = None,
+        **options: Unpack[FastMCPOptions],
+    ) -> Self:
         """Return a server that bounds another's surface, wherever that runs.
 
         Args:
             target, mode: as for `fastmcp.server.create_proxy`: a URL, a script, a client, a server, a configuration.
             name: the server's own name.
-            options: as for `AgentServer`.
+            instructions, environ, graph, features, options: as for `AgentServer`.
         """
-        server = cls(name, **options)
+        server = cls(name, instructions, environ=environ, graph=graph, features=features, **options)
         server.mount(create_proxy(target, mode=mode))
         return server
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from agent_utilities.errors import AgentUtilitiesError, InputError
+from agent_utilities.errors import AgentUtilitiesError, InputError, SettingsError
 from agent_utilities.mcp.command_line import installed_version
 from agent_utilities.mcp.command_line import options as command_line
 from agent_utilities.mcp.command_line.options import BriefHelp, Options
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the command line is read before anything of FastMCP is load
     from agent_utilities.mcp.agent_server import AgentServer
 
 
+DEFAULT_PORT, MAX_PORT = 8001, 65535
 _EPILOG = "Callers narrow this further by URL query (?tools=…) and headers (x-mcp-enabled-tools: …)."
 
 
@@ -128,21 +129,29 @@ def launch(load: Callable[[], AgentServer], options: Options) -> None:
 
 
 def _serve(server: AgentServer, options: Options) -> None:
+    import fastmcp  # which the server has imported
+
     from agent_utilities.mcp.stopping import calm_collector
     from agent_utilities.runtime.process_io import EndableStdin
 
-    _log_to_stderr(options.log_level)
+    theirs = fastmcp.settings  # of the variables that `FastMCP.run` reads too
+    log_level = (options.log_level or theirs.log_level).upper()
+    _log_to_stderr(log_level)
     # Uvicorn raises the signal again when it is done; the lifespan still has to close what it opened.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _ = server.surface.operator.selection, server.surface.operator.settings
-    server.transport = "http" if options.transport == "streamable-http" else options.transport
+    transport = options.transport or theirs.transport
+    server.transport = "http" if transport == "streamable-http" else transport
     server.features.complete(server)
     for feature in server.features:
         feature.check()
     calm_collector()
-    run: dict[str, Any] = {"transport": server.transport, "show_banner": False, "log_level": options.log_level.upper()}
-    if options.transport != "stdio":
-        run |= {"host": options.host, "port": options.port}
+    run: dict[str, Any] = {"transport": server.transport, "show_banner": False, "log_level": log_level}
+    if transport != "stdio":
+        port = theirs.port if "port" in theirs.model_fields_set else DEFAULT_PORT
+        if not 0 <= port <= MAX_PORT:
+            raise SettingsError("no port", str(port), "env FASTMCP_PORT", f"give one of 0 to {MAX_PORT}")
+        run |= {"host": options.host or theirs.host, "port": port if options.port is None else options.port}
         server.stopping.drain_s = options.drain
     elif sys.platform != "win32":  # which can't wait for pipes
         server.stopping.end_input = EndableStdin().end
@@ -167,5 +176,5 @@ def _log_to_stderr(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     package.addHandler(handler)
-    package.setLevel(level.upper())
+    package.setLevel(level)
     package.propagate = False

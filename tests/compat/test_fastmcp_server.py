@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,6 +19,12 @@ from agent_utilities import create_mcp_server
 from agent_utilities.compat import fastmcp_server
 
 pytestmark = pytest.mark.anyio
+
+
+async def test_options_are_those_that_the_constructor_names() -> None:
+    taken = inspect.signature(FastMCP.__init__).parameters.values()
+    named = {each.name for each in taken if each.kind is each.KEYWORD_ONLY}
+    assert {*fastmcp_server.FastMCPOptions.__annotations__} == named
 
 
 async def test_the_low_level_server_takes_middleware_handlers_hints_and_a_schema_look_up() -> None:

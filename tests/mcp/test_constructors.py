@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
+import mypy.api
 import pytest
 from fastmcp import Client, FastMCP
 from mcp_types import Tool, ToolAnnotations
@@ -221,3 +223,17 @@ async def test_what_an_author_writes_in_place_of_a_summary_stays(made: Callable[
 
     star = (await listed(made(mcp_component_fn=customise, environ={"MCP_GRAPH": "off"})))["activitystar_repo"]
     assert (star.title, star.description, (star.meta or {})["anthropic/searchHint"]) == ("Mine", "My own.", "mine")
+
+
+@pytest.mark.outside  # a type checker takes seconds where it has kept nothing
+@pytest.mark.parametrize(
+    "made",
+    ["create_mcp_server('a', {})", "create_gateway({{}}, {})", "AgentServer('a', {})", "AgentServer.as_proxy('a', {})"],
+)
+def test_a_type_checker_finds_options_that_are_misspelt(made: str, tmp_path: Path) -> None:
+    wrong = ["instructins='x'", "on_duplicate='eror'", "midleware=[]", "mask_error_details='yes'"]
+    right = "instructions='x', on_duplicate='error', middleware=[], mask_error_details=True, cache_ttl=3"
+    lines = ["from agent_utilities import AgentServer, create_gateway, create_mcp_server", made.format(right)]
+    (tmp_path / "made.py").write_text("\n".join([*lines, *map(made.format, wrong)]))
+    told, failed, _ = mypy.api.run([str(tmp_path / "made.py")])
+    assert [int(line.split(":")[1]) for line in told.splitlines() if ": error:" in line] == [3, 4, 5, 6], told + failed

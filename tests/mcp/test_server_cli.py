@@ -241,6 +241,38 @@ class TestOpenAddress:
         assert "WARNING: ten_lines.py binds 192.0.2.1:0 without auth" in done.stderr
 
 
+class TestFastMCPsOwnVariables:
+    """What `FastMCP.run` reads of the environment, `cli` reads too, under its own options."""
+
+    @pytest.mark.parametrize("transport", ["http", "streamable-http", "sse"])
+    def test_say_transport_host_and_port(self, server, transport):
+        environ = {**os.environ, "FASTMCP_TRANSPORT": transport, "FASTMCP_HOST": "127.0.0.2", "fastmcp_port": "0"}
+        process = HttpProcess([sys.executable, str(server)], environ)
+        try:
+            port = process.wait_for(re.compile(r"Uvicorn running on http://127.0.0.2:(\d+)"))[1]
+            assert httpx2.get(f"http://127.0.0.2:{port}/health").status_code == 200
+        finally:
+            process.stop()
+
+    def test_hold_where_no_option_is_given(self, server):
+        environ = {**os.environ, "FASTMCP_HOST": "192.0.2.1", "FASTMCP_PORT": "1", "FASTMCP_TRANSPORT": "sse"}
+        options = ["--host", "127.0.0.2", "-p", "0", "-t", "http"]
+        process = HttpProcess([sys.executable, str(server), *options], environ)
+        try:
+            assert process.wait_for(re.compile(r"Uvicorn running on http://127.0.0.2:(\d+)"))[1] != "1"
+        finally:
+            process.stop()
+
+    def test_a_level_of_theirs_leaves_our_lines_out(self, shell):
+        assert "permitted" not in shell(FASTMCP_LOG_LEVEL="ERROR").stderr
+        assert "permitted" in shell("--log-level", "info", FASTMCP_LOG_LEVEL="ERROR").stderr
+
+    def test_a_port_that_is_none_is_refused(self, shell):
+        done = shell("-t", "http", FASTMCP_PORT="65536")
+        told = "error: no port: '65536' (from env FASTMCP_PORT); give one of 0 to 65535\n"
+        assert (done.returncode, done.stderr) == (2, told)
+
+
 class TestAnAddressWithoutAPort:
     """`-p 0`: what is chosen is what everything that is told of it names."""
 

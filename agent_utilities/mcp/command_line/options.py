@@ -99,13 +99,13 @@ class Options:
         no_match: What a query lists that nothing answers: all (default), or search (over 50 tools).
     """
 
-    transport: Annotated[Transport, option("-t", "--transport", metavar="KIND")] = "stdio"
-    host: Annotated[str, option(metavar="ADDRESS")] = "127.0.0.1"
-    port: Annotated[int, option("--port", "-p", metavar="N", min=0, max=65535)] = 8001
+    transport: Annotated[Transport | None, option("-t", "--transport", metavar="KIND", env="FASTMCP_TRANSPORT")] = None
+    host: Annotated[str | None, option(metavar="ADDRESS", env="FASTMCP_HOST")] = None
+    port: Annotated[int | None, option("--port", "-p", metavar="N", min=0, max=65535, env="FASTMCP_PORT")] = None
     drain: Annotated[float, option(metavar="SECONDS", min=0, panel=_NETWORK, few=True)] = 0.0
     list_tools: Annotated[bool, option("--list")] = False
     as_json: Annotated[bool, option("--json")] = False
-    log_level: Annotated[LogLevel, option(metavar="LEVEL")] = "info"
+    log_level: Annotated[LogLevel | None, option(metavar="LEVEL", env="FASTMCP_LOG_LEVEL")] = None
     version: Annotated[bool, option("--version", callback=print_version, is_eager=True)] = False
     help_all: Annotated[bool, option("--help-all", callback=_print_help_all, is_eager=True)] = False
 
