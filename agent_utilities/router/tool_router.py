@@ -41,8 +41,8 @@ class ToolRouter:
     one that is cancelled has changed nothing.
 
     Args:
-        tools_or_client: MCP tool definitions (`Tool` objects, or mappings with name, description and inputSchema), or
-            a `fastmcp.Client`; one that is not connected is connected by `async with router`.
+        tools_or_client: tools as FastMCP, the MCP SDK, Anthropic or OpenAI write them, objects or mappings; or a
+            `fastmcp.Client`, which is connected by `async with router` where it is not.
         pins: names of tools that are always listed, in which `*` stands for any characters.
         initial_k: the most tools that the first message attaches.
         search_k: the most that each later one adds.

@@ -247,22 +247,38 @@ class RoutedTools:
                 yield DEFERRED, self._server_of[name], self.definitions[name]
 
 
+_KEYS = {"input_schema": "inputSchema", "parameters": "inputSchema", "output_schema": "outputSchema", "meta": "_meta"}
+"""Keys of a tool as `tools/list` sends them, by those of the SDK's objects, Anthropic's and OpenAI's."""
+_OF_PROVIDERS = ("type", "strict")
+_WORD = re.compile(r"_(\w)")
+
+
 def _definition(tool: Any) -> Definition:
+    """Return a tool as `tools/list` sends it: of FastMCP, the SDK, Anthropic or OpenAI, an object or a mapping."""
+    if not isinstance(given := _fields(tool), dict):
+        given = {}
+    if given.get("type") == "function" and "function" in given:  # as OpenAI's chat completions nest it
+        return _definition(given["function"])
+    told = {_KEYS.get(key, key): each for key, each in given.items() if each is not None and key not in _OF_PROVIDERS}
+    name, schema, hints = told.get("name"), told.get("inputSchema"), told.get("annotations")
+    if not isinstance(name, str) or not name:
+        hint = "give tools of FastMCP, the MCP SDK, Anthropic or OpenAI: a name, a description and a schema"
+        raise InputError("not a tool with a name", tool, "ToolRouter: tools", hint)
+    if isinstance(hints, dict):
+        given = {_WORD.sub(lambda word: word[1].upper(), key): hint for key, hint in hints.items()}
+        told["annotations"] = {key: hint for key, hint in given.items() if hint is not None}
+    if not isinstance(schema, dict) or not schema:
+        told["inputSchema"] = {"type": "object", "properties": {}}
+    return told
+
+
+def _fields(tool: Any) -> Any:
+    """Return what an object has, as JSON that nobody else changes."""
     if hasattr(tool, "to_mcp_tool"):
         tool = tool.to_mcp_tool()
     if hasattr(tool, "model_dump"):
-        tool = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-    elif isinstance(tool, Mapping):
-        # Whoever gave it may go on changing it.
-        tool = _copied(tool)
-    name = tool.get("name") if isinstance(tool, dict) else None
-    if not isinstance(name, str) or not name:
-        hint = "give Tool objects, or mappings with name, description and inputSchema"
-        raise InputError("not a tool with a name", tool, "ToolRouter: tools", hint)
-    if not isinstance(tool.get("inputSchema"), Mapping):
-        tool["inputSchema"] = {"type": "object", "properties": {}}
-    definition: Definition = tool
-    return definition
+        return tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return _copied(tool if isinstance(tool, Mapping) else getattr(tool, "__dict__", tool))
 
 
 def _copied(value: Any) -> Any:

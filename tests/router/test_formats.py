@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from copy import deepcopy
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp_types import Tool, ToolAnnotations
 
 from agent_utilities import ToolRouter
 from agent_utilities.errors import InputError
@@ -48,6 +51,45 @@ class TestFormats:
             schema["properties"]["id"]["type"] = "integer"
             given.clear()
         assert self.ROUTER.tools() == before
+
+
+_SCHEMA = {"type": "object", "properties": {"amount": {"type": "integer"}, "to": {"type": "string"}}}
+_PAY = {"name": "pay", "description": "Pay somebody."}
+_SDK = Tool(**_PAY, input_schema=_SCHEMA, output_schema={"type": "object"}, meta={"fastmcp": {"tags": ["money"]}})
+_WRITTEN: dict[str, Any] = {
+    "as tools/list sends it": {**_PAY, "inputSchema": _SCHEMA},
+    "an object of the SDK": _SDK,
+    "what that dumps": _SDK.model_dump(),
+    "what that dumps by its aliases": _SDK.model_dump(by_alias=True),
+    "Anthropic's": {**_PAY, "input_schema": _SCHEMA},
+    "Anthropic's with its type": {**_PAY, "type": "custom", "input_schema": _SCHEMA},
+    "OpenAI's responses": {**_PAY, "type": "function", "parameters": _SCHEMA, "strict": True},
+    "OpenAI's chat completions": {"type": "function", "function": {**_PAY, "parameters": _SCHEMA, "strict": None}},
+    "OpenAI's, objects": SimpleNamespace(type="function", function=SimpleNamespace(**_PAY, parameters=_SCHEMA)),
+    "an object": SimpleNamespace(**_PAY, input_schema=_SCHEMA, output_schema=None),
+    "a mapping that is no dict": MappingProxyType({**_PAY, "parameters": MappingProxyType(_SCHEMA)}),
+}
+
+
+class TestWrittenByOthers:
+    @pytest.mark.parametrize("written", _WRITTEN.values(), ids=_WRITTEN)
+    def test_a_tool_keeps_its_name_description_and_schema(self, written: Any) -> None:
+        router = ToolRouter([written], tool_search="off")
+        assert router.tools("anthropic") == [{**_PAY, "input_schema": _SCHEMA}]
+        assert router.tools("openai") == [{"type": "function", "function": {**_PAY, "parameters": _SCHEMA}}]
+
+    @pytest.mark.parametrize("of_others", [_SDK, _SDK.model_dump(), _SDK.model_dump(by_alias=True)])
+    def test_an_sdk_tool_is_told_as_a_server_lists_it(self, of_others: Any) -> None:
+        assert ToolRouter([of_others], tool_search="off").tools() == [_SDK.model_dump(by_alias=True, exclude_none=True)]
+
+    def test_hints_are_told_as_a_server_tells_them(self) -> None:
+        hinted = Tool(**_PAY, input_schema=_SCHEMA, annotations=ToolAnnotations(read_only_hint=True)).model_dump()
+        assert ToolRouter([hinted], tool_search="off").tools()[0]["annotations"] == {"readOnlyHint": True}
+
+    @pytest.mark.parametrize("odd", [{"type": "function", "function": None}, {"input_schema": {}}, 3, "pay", None])
+    def test_what_has_no_name_is_refused(self, odd: Any) -> None:
+        with pytest.raises(InputError, match="not a tool with a name"):
+            ToolRouter([odd])
 
 
 class TestNames:
