@@ -43,6 +43,12 @@ class RankerError(AgentUtilitiesError, RuntimeError):
     """A ranker can't do its work; a plainer one takes its place."""
 
 
+def said_of(message: str) -> str:
+    """Return what pydantic says of a value, in lower case, without the kind of exception that a check raised."""
+    told = " ".join(message.removeprefix("Value error, ").removeprefix("Assertion failed, ").split())
+    return told[:1].lower() + told[1:]
+
+
 def shortened(text: str) -> str:
     """Return a text as an error shows it: 120 characters of it at most."""
     return text if len(text) <= _VALUE_LIMIT else text[: _VALUE_LIMIT - 1] + "…"

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from agent_utilities.errors import SettingsError
+from agent_utilities.errors import SettingsError, said_of
 from agent_utilities.selection.model import Policy
 from agent_utilities.selection.parse import unquoted
 from agent_utilities.selection.profiles import FileSetting
@@ -212,9 +212,8 @@ def checked(given: Mapping[str, FileSetting]) -> Settings:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])
-        raise SettingsError(
-            f"{field} can't be read", values[field], given[field].source, first["msg"].lower()
-        ) from None
+        told = said_of(first["msg"])
+        raise SettingsError(f"{field} can't be read", values[field], given[field].source, told) from None
     sources = [given[field].source if field in given else "" for field in _LISTS]
     check_hosts(settings.allowed_hosts, settings.allowed_origins, *sources)
     return settings

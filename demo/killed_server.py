@@ -30,7 +30,7 @@ async def killed_server(folder: Path) -> AsyncIterator[NamesTable]:
     (folder / "app.log").write_text("2026-07-28T12:00:01Z ERROR upstream timed out after 3000 ms\n", encoding="utf-8")
     await anyio.run_process(["git", "init", "-q", str(folder)])
     steps = Steps(5)
-    title = "5. Three servers behind one endpoint, and one of them is killed"
+    title = "1. Three servers behind one endpoint, and one of them is killed"
     table = NamesTable(title, "what happens", "tools", "listed in", *_CALLS)
     steps.begin("starting the gateway for the first time: its servers have never been seen")
     async with _gateway(folder) as (client, pid):

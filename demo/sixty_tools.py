@@ -46,7 +46,7 @@ async def sixty_tools(folder: Path) -> AsyncIterator[NamesTable | str]:
 
 
 async def _search_costs(base: str) -> NamesTable:
-    table = NamesTable("6. The same 60 tools", "x-mcp-tool-search", "listed", "n", "≈ tokens", "saved")
+    table = NamesTable("1. The same 60 tools", "x-mcp-tool-search", "listed", "n", "≈ tokens", "saved")
     everything: list[Any] = []
     for value in ("off", "on"):
         tools = await listed(caller(base, tool_search=value))
@@ -57,7 +57,7 @@ async def _search_costs(base: str) -> NamesTable:
 
 async def _search_in_session(base: str) -> NamesTable:
     """Return what each step of a session gets, and what is listed after it."""
-    table = NamesTable("7. A session: what is found stays listed", "does", "gets", "n", "≈ tokens", "list_changed")
+    table = NamesTable("2. A session: what is found stays listed", "does", "gets", "n", "≈ tokens", "list_changed")
     changes: list[Any] = []
 
     async def heard(message: Any) -> None:
@@ -81,7 +81,7 @@ async def _search_in_session(base: str) -> NamesTable:
 
 async def _search_alone(base: str) -> tuple[NamesTable, str]:
     """Return what each of some requests that stand alone gets, and the value of `active` that the search told."""
-    title = "8. Requests that stand alone: what is found is listed where a request brings it"
+    title = "3. Requests that stand alone: what is found is listed where a request brings it"
     table = NamesTable(title, "does", "gets", "n", "≈ tokens")
     async with caller(base) as client:
         found = await client.call_tool("tool_search", _BILL)

@@ -47,7 +47,7 @@ def check(files: Files = None, yes: Yes = False, as_json: AsJson = False) -> int
     """Reach every server once, and say what it costs and what is wrong; code 1 where one could not be reached."""
     from agent_utilities.cli.gateway_commands import check_servers, chosen_config
 
-    return check_servers(chosen_config(files or (), yes=yes).config, as_json=as_json)
+    return check_servers(chosen_config(files or (), yes=yes), as_json=as_json)
 
 
 @app.command()

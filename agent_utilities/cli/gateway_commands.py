@@ -30,9 +30,10 @@ from agent_utilities.upstream.errors import Cause, UpstreamError
 from agent_utilities.upstream.folders import gateway_folder, with_folder
 from agent_utilities.upstream.operator import lock as locks
 from agent_utilities.upstream.operator.consent import agreed_or_refuse, is_agreed
-from agent_utilities.upstream.operator.operator_rules import ConfigFiles
+from agent_utilities.upstream.operator.operator_rules import ConfigFiles, OperatorRules
 from agent_utilities.upstream.processes.stderr_log import log_file, logged, read_log
 from agent_utilities.upstream.snapshot_store import SnapshotStore
+from agent_utilities.visibility.bounds import finish
 
 if TYPE_CHECKING:  # what a bad option need not wait for
     from fastmcp.server.providers import Provider
@@ -177,32 +178,34 @@ class Checked:
     transport: str
     state: str
     tools: int = 0
+    permitted: int = 0
     tokens: int = 0
     start_s: float = 0.0
     wrong: str = ""
     remedy: str = ""
 
 
-def check_servers(config: GatewayConfig, *, as_json: bool) -> int:
-    """Reach every upstream, and print what each did; return 1 where one failed or is left out.
+def check_servers(chosen: ConfigFiles, *, as_json: bool) -> int:
+    """Reach every upstream, and print what each did; return 1 where one failed or is left out, or there is none.
 
     What they list is kept, so that the next gateway lists it at once.
     """
-    rows = run_async(_reach_all, config)
+    rows = run_async(_reach_all, chosen)
+    config = chosen.config
     if as_json:
         body = {"upstreams": list(map(asdict, rows)), "problems": config.problems, "notices": config.notices}
         print(json.dumps({**body, "files": config.files}))
     else:
         _print(rows, config)
-    return int(bool(config.problems) or any(row.wrong for row in rows))
+    return int(not rows or bool(config.problems) or any(row.wrong for row in rows))
 
 
-async def _reach_all(config: GatewayConfig) -> list[Checked]:
+async def _reach_all(chosen: ConfigFiles) -> list[Checked]:
     """Reach every upstream once, telling of each as it answers, and keep what it lists."""
     from agent_utilities.upstream.supervision.backoff import Policy
     from agent_utilities.upstream.supervision.upstreams import Upstreams, reach
 
-    given = settings_of(os.environ).gateway_folder
+    given, config, rules = settings_of(os.environ).gateway_folder, chosen.config, chosen.rules()
     upstreams = Upstreams(
         config,
         environ=with_folder(os.environ, given),
@@ -215,14 +218,14 @@ async def _reach_all(config: GatewayConfig) -> list[Checked]:
     steps = Steps(len(config.upstreams))
 
     async def reach_one(upstream: Upstream) -> None:
-        row = checked[upstream.config.name] = await _reach(upstream)
+        row = checked[upstream.config.name] = await _reach(upstream, rules)
         steps.begin(f"{row.server}: {row.state}")
 
     await reach(upstreams, lambda _: True, reach_one)
     return [checked[each.name] for each in config.upstreams]
 
 
-async def _reach(upstream: Upstream) -> Checked:
+async def _reach(upstream: Upstream, rules: OperatorRules) -> Checked:
     config = upstream.config
     if not config.enabled:
         return Checked(config.name, config.transport, "off")
@@ -237,25 +240,34 @@ async def _reach(upstream: Upstream) -> Checked:
     elif seen is not None:
         absent = f"a gateway, which has not reached {seen.n_absent} of its own servers; their tools are missing"
         wrong = "; ".join([*seen.problems, *([absent] if seen.n_absent else [])])
-    n = sum(map(n_tokens, tools))
-    return Checked(config.name, config.transport, state.name, len(tools), n, round(took_s, 2), wrong, remedy)
+    denied = finish(rules.denials(config, seen)) if seen is not None else {}
+    permitted = [tool for tool in tools if locks.Key(config.name, "tools", tool["name"]) not in denied]
+    withheld = [key.name for key, where in denied.items() if where.startswith(rules.lock_file.name)]
+    if withheld and not state.cause:
+        told = f"the lock withholds {len(withheld)}, which it does not have so: {', '.join(withheld[:_MOST_WHYS])}"
+        wrong = "; ".join(filter(None, [wrong, told]))
+        remedy = "agent-utilities gateway lock shows them; --accept NAME, or --all, has them listed"
+    n, n_s = sum(map(n_tokens, permitted)), round(took_s, 2)
+    return Checked(config.name, config.transport, state.name, len(tools), len(permitted), n, n_s, wrong, remedy)
 
 
 def _print(rows: list[Checked], config: GatewayConfig) -> None:
     console = terminal()
-    table = NamesTable("", "server", "transport", "state", "tools", "≈ tokens", "seconds")
+    table = NamesTable("", "server", "transport", "state", "tools", "permitted", "≈ tokens", "seconds")
     for row in rows:
         state = f"[{_STYLE.get(row.state, 'yellow')}]{row.state}[/]"
-        table.add_row(plain(row.server), row.transport, state, str(row.tools), str(row.tokens), f"{row.start_s:.1f}")
+        numbers = map(str, (row.tools, row.permitted, row.tokens))
+        table.add_row(plain(row.server), row.transport, state, *numbers, f"{row.start_s:.1f}")
     console.print(table)
     for row in rows:
         if row.wrong:
             console.print(f"[red]{plain(row.server)}[/]: {plain(row.wrong)}", soft_wrap=True)
         if row.remedy:
             console.print(f"  what would mend it: {plain(row.remedy)}", soft_wrap=True)
-    n_tools, n_tokens_in_all = sum(row.tools for row in rows), sum(row.tokens for row in rows)
+    n_tools, n_tokens_in_all = sum(row.permitted for row in rows), sum(row.tokens for row in rows)
     n_up = sum(row.state in ("ready", "idle") for row in rows)
-    print(f"{n_up} of {len(rows)} servers answered: {n_tools} tools, about {n_tokens_in_all} tokens on every turn")
+    told = f"{n_tools} tools permitted, about {n_tokens_in_all} tokens on every turn"
+    print(f"{n_up} of {len(rows)} servers answered: {told}")
     print_problems(console, config.problems, config.notices)
 
 
@@ -299,7 +311,7 @@ def print_logs(name: str | None, n_lines: int) -> None:
 def lock_servers(chosen: ConfigFiles, *, accepted: Sequence[str], accept_all: bool) -> int:
     """Lock what upstreams tell models now, or show and accept what has changed since; return the exit code."""
     print_problems(terminal(stderr=True), chosen.config.problems, chosen.config.notices)
-    for row in run_async(_reach_all, chosen.config):
+    for row in run_async(_reach_all, chosen):
         if row.wrong:
             print(f"{row.server}: {shown(row.wrong, len(row.wrong))}", file=sys.stderr)
     store = SnapshotStore(gateway_folder("snapshots", settings_of(os.environ).gateway_folder))

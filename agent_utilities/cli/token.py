@@ -10,10 +10,13 @@ from typing import Annotated
 
 import typer
 
+from agent_utilities.access.rules import LOCAL, rules_of
 from agent_utilities.access.token_file import new_token, read_tokens, revoke_token
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.command_line.terminal import AsJson, NamesTable, plain, terminal
+from agent_utilities.mcp.surface.operator import Operator
 from agent_utilities.runtime.process_io import expanded
+from agent_utilities.selection.profiles import EVERYTHING
 from agent_utilities.settings_file import settings_of, user_folder
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
@@ -36,8 +39,13 @@ def new(name: str, file: File = None, profile: str = "", expires: str = "") -> N
         profile: Bound whoever has it to this profile of your settings file, beside any rule.
         expires: How long it is taken, such as 90d, 12h or 30m; for ever where not given.
     """
-    path = _file(file)
+    path, operator = _file(file), Operator()
+    if profile and profile != EVERYTHING and not operator.files.has(profile):
+        raise InputError("no such profile", profile, "option --profile", "name one of your settings file's [profiles]")
     print(new_token(path, name, profile, expires))
+    rules = rules_of(operator.settings, operator.files)
+    if rules.rules and rules.access({"iss": LOCAL, "sub": name, "client": name}).rule is None:
+        print(f"WARNING: no rule of access fits {name}, so this token permits nothing: add one", file=sys.stderr)
     print(f"kept its hash in {path}; serve with --auth-tokens {path}", file=sys.stderr)
 
 

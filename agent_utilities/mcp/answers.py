@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from agent_utilities.catalog.model import ComponentKind, entry
 from agent_utilities.compat.fastmcp_server import as_over_stdio, low_level_server
 from agent_utilities.compat.tasks import is_task_of_issuer, tool_of_task
+from agent_utilities.errors import said_of
 from agent_utilities.mcp.feature import OwnTool
 from agent_utilities.mcp.surface.components import LISTING, Component, entry_of, name_of
 from agent_utilities.mcp.surface.surface import Verdict
@@ -367,5 +368,4 @@ def _explained(entry: Any, parameters: Collection[str]) -> str:
         return f"there is no {name!r}, {f'did you mean {near!r}?' if near else takes}"
     value = repr(entry["input"])
     shown = value if len(value) <= _VALUE_LIMIT else value[: _VALUE_LIMIT - 1] + "…"
-    wanted = " ".join(entry["msg"].split())
-    return f"{name!r} is {shown}, {wanted[:1].lower()}{wanted[1:]}"
+    return f"{name!r} is {shown}, {said_of(entry['msg'])}"

@@ -43,6 +43,16 @@ class TestToken:
         assert ("ann" in shown.stdout, token in shown.stdout + as_json.stdout) == (True, False)
         assert ("no end" in shown.stdout, "revoked" in shown.stdout) == (True, False)
 
+    def test_a_profile_that_nobody_wrote_is_refused_before_anything_is_kept(self, run, tmp_path: Path) -> None:
+        done = run("token", "new", "ann", "--profile", "nope")
+        assert (done.returncode, done.stdout, "no such profile: 'nope'" in done.stderr) == (2, "", True)
+        assert not (tmp_path / "tokens.json").exists()
+
+    def test_one_that_no_rule_fits_is_told_when_it_is_made(self, run: Callable[..., Any]) -> None:
+        told = "WARNING: no rule of access fits stranger, so this token permits nothing"
+        assert told in run("token", "new", "stranger").stderr
+        assert "WARNING" not in run("token", "new", "ann").stderr
+
     def test_a_revoked_one_is_gone(self, run: Callable[..., Any]) -> None:
         run("token", "new", "ann")
         assert run("token", "revoke", "ann").returncode == 0

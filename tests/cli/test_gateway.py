@@ -255,3 +255,28 @@ class TestServing:
         os.kill(served.process.pid, signal.SIGKILL)
         await asyncio.to_thread(upstream.wait, PATIENCE_S)
         assert not upstream.is_running()
+
+
+class TestCheckOfWhatIsPermitted:
+    def test_a_config_without_servers_ends_with_1(self, command: Callable[..., Done], tmp_path: Path) -> None:
+        empty = tmp_path / "empty.json"
+        empty.write_text('{"mcpServers": {}}')
+        done = command("check", str(empty))
+        assert (done.returncode, "0 of 0 servers" in done.stdout) == (1, True)
+
+    def test_tools_that_the_config_denies_cost_nothing(self, command: Callable[..., Done], tmp_path: Path) -> None:
+        file = tmp_path / "denying.json"
+        file.write_text(json.dumps({"mcpServers": {"one": entry(disabledTools=["*"])}}))
+        (row,) = json.loads(command("check", str(file), "--json").stdout)["upstreams"]
+        assert (row["tools"] > 0, row["permitted"], row["tokens"]) == (True, 0, 0)
+
+    def test_says_what_the_lock_withholds(self, command: Callable[..., Done], tmp_path: Path) -> None:
+        file = tmp_path / "locked.json"
+        file.write_text(json.dumps({"mcpServers": {"one": entry()}}))
+        assert command("lock", str(file)).returncode == 0
+        (lock,) = [each for each in tmp_path.iterdir() if "lock" in each.name and each != file]
+        content = json.loads(lock.read_text())
+        content["upstreams"]["one"]["tools"].popitem()
+        lock.write_text(json.dumps(content))
+        done = command("check", str(file))
+        assert (done.returncode, "the lock withholds 1" in done.stdout) == (1, True)

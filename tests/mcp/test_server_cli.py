@@ -126,6 +126,17 @@ class TestRefused:
             assert hint in done.stderr
 
 
+class TestAnOptionInPlaceOfAValue:
+    @pytest.mark.parametrize("option", ["--query", "--tools", "--host", "-p", "--log-level", "-t"])
+    def test_is_refused_and_not_eaten(self, command, option):
+        done = command(option, "--list")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"has no value before --list; write {option}=--list if that is meant" in done.stderr
+
+    def test_is_taken_where_it_is_written_as_one(self, command):
+        assert "ten-lines: what a caller sees" in command("--query=--list", "--list").stdout
+
+
 class TestList:
     def test_shows_verdicts_reasons_and_cost(self, shell):
         out = shell("--list", "--disabled-tags", "write").stdout

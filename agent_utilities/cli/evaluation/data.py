@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass as read_dataclass
 
 from agent_utilities.catalog.context import n_tokens
 from agent_utilities.catalog.document import ToolDocument, document
-from agent_utilities.errors import InputError
+from agent_utilities.errors import InputError, said_of
 from agent_utilities.usage.model import NOTHING_LEARNED, Learned
 
 _T = TypeVar("_T")
@@ -214,7 +214,8 @@ def rows(path: Path, kind: type[_T]) -> Iterator[tuple[str, _T]]:
             except ValidationError as error:
                 first = error.errors(include_url=False)[0]
                 what = ".".join(map(str, first["loc"])) or "the line"
-                raise InputError(f"{what} can't be read", first["input"], where, first["msg"].lower()) from None
+                told = said_of(first["msg"]).lower()
+                raise InputError(f"{what} can't be read", first["input"], where, told) from None
             yield where, row
 
 

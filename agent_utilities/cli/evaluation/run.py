@@ -104,7 +104,7 @@ def evaluate(
     evaluation = Evaluation(catalog, open_ranker(ranker, provider, cache), data.read_usage(usage, catalog), past)
     ranked, rejected = evaluation.rank(requests, parts), evaluation.rank(unanswerable, parts)
     name, file = "lexical" if evaluation.cause else ranker, queries or sessions
-    title = f"{name} on {tools.parent.name if tools else server}/{file.stem if file else ''}"
+    title = f"{name} on {tools.resolve().parent.name if tools else server}" + (f": {file.stem}" if file else "")
     if ranks_out:
         write_ranks(ranks_out, [*ranked, *rejected])
     if plot:

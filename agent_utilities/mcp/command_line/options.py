@@ -7,6 +7,8 @@ import dataclasses
 import inspect
 import re
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise, takewhile
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
@@ -185,9 +187,22 @@ def documented(command: Any) -> Any:
             parameter.metavar = ""
         if parameter.default is False:
             parameter.secondary_opts = []
+    if not hasattr(command, "commands"):
+        command.parse_args = partial(_whole, command, command.parse_args)
     for each in getattr(command, "commands", {}).values():
         documented(each)
     return command
+
+
+def _whole(command: Any, parse: Any, context: Any, args: list[str]) -> Any:
+    """Parse arguments, none of which is an option's value though it names an option: `--query --list` is refused."""
+    takes = {name: each for each in command.params for name in (*each.opts, *each.secondary_opts) if name[:1] == "-"}
+    for name, value in pairwise(takewhile(lambda each: each != "--", args)):
+        if name in takes and value in takes and not takes[name].is_flag:
+            raise typer.BadParameter(
+                f"has no value before {value}; write {name}={value} if that is meant", context, takes[name]
+            )
+    return parse(context, args)
 
 
 def message_of(error: Any) -> str:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias,
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agent_utilities.errors import InputError
+from agent_utilities.errors import InputError, said_of
 from agent_utilities.runtime.process_io import open_regular, write_whole
 from agent_utilities.selection.model import nearest
 from agent_utilities.upstream.configuration.config_text import shown
@@ -213,7 +213,7 @@ def read_lock(path: Path) -> Lock | None:
     except ValidationError as error:
         wrong = error.errors()[0]
         where = ".".join(str(part) for part in wrong["loc"] if part != "[key]")
-        _refuse(f"the lock can't be taken, {wrong['msg'].lower()}", wrong["input"], path, where)
+        _refuse(f"the lock can't be taken, {said_of(wrong['msg'])}", wrong["input"], path, where)
     except (ValueError, RecursionError) as error:
         _refuse(f"the lock is no JSON ({error})", "", path)
     return {
