@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import keyword
 import os
 import re
+import sys
 from pathlib import Path
 from string import Template
 
@@ -37,6 +39,10 @@ def make_package(name: str, directory: Path) -> Path:
     module = name.replace("-", "_")
     if not _NAME.fullmatch(name) or keyword.iskeyword(module) or len(name) > 64:
         raise InputError("not a package name", name, "argument NAME", "use lower-case words, such as weather-agent")
+    # What it would hide, or be hidden by: of Python, of this environment, and the folder of its own tests.
+    if module in {*sys.stdlib_module_names, "tests"} or importlib.util.find_spec(module) is not None:
+        hint = "name it by what it is of, such as weather-agent"
+        raise InputError("another module is imported by that name", name, "argument NAME", hint)
     requires = f'"{PUBLISHED_AS}>=2.0,<3"' if PUBLISHED_AS else ""
     return _filled(directory / name, "package", "--directory", name=name, module=module, requires=requires)
 

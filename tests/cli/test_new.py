@@ -47,6 +47,13 @@ def test_a_name_that_can_not_be_one_is_refused(tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["json", "sys", "typing", "winreg", "fastmcp", "mcp", "agent-utilities", "tests"])
+def test_a_name_by_which_another_module_is_imported_is_refused(tmp_path, name):
+    with pytest.raises(InputError, match="another module is imported by that name"):
+        make_package(name, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_is_there_is_left_alone(tmp_path):
     (tmp_path / "weather-agent").mkdir()
     with pytest.raises(InputError, match="already there"):
