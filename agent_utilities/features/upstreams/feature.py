@@ -296,7 +296,9 @@ class Upstreams(Feature):
         Everybody may read it: there is no address, path or text of an upstream in it, no name that the operator's
         bounds hide and no count of what they deny; nor a server that runs because somebody has a capability on.
         """
-        return {"upstreams": self.told(self.host.surface.verdict(NOTHING, shapes_lists=False).bounds)}
+        told = {"upstreams": self.told(self.host.surface.verdict(NOTHING, shapes_lists=False).bounds)}
+        refused = self._files.refused if self._files is not None else ()
+        return {**told, **dict.fromkeys(refused, "its last edit was not taken, see the log; what it said before holds")}
 
     def told(self, bounds: Bounds) -> dict[str, dict[str, Any]]:
         """Return what a caller with these bounds may learn of the upstreams: the state of each, and how many tools."""

@@ -82,6 +82,8 @@ class ConfigFiles:
     environ: Mapping[str, str]
     config: GatewayConfig
     is_agreed: Callable[[GatewayConfig], bool] = lambda config: True
+    refused: frozenset[str] = frozenset()
+    """What of them was not taken when they last changed: `configuration`, `lock`; what they said before holds."""
 
     @property
     def lock_file(self) -> Path:
@@ -119,10 +121,13 @@ class ConfigFiles:
             now = self.rules()
         except InputError as error:
             logger.error("the lock is kept as it was: %s", error)
+            self.refused |= {"lock"}
             return before
         if before.lock is not None and now.lock is None:
             logger.error("%s is gone: what it withholds is withheld until the gateway is started again", now.lock_file)
+            self.refused |= {"lock"}
             return before
+        self.refused -= {"lock"}
         return now
 
     def _read(self) -> GatewayConfig:
@@ -130,6 +135,7 @@ class ConfigFiles:
         try:
             changed = read_config(self.files, self.environ)
             if changed == self.config:
+                self.refused -= {"configuration"}
                 return self.config
             why = "; ".join(problem for problem in changed.problems if problem not in self.config.problems)
             if not why and not self.is_agreed(changed):
@@ -137,6 +143,8 @@ class ConfigFiles:
         except InputError as error:
             why = str(error)
         if not why:
+            self.refused -= {"configuration"}
             return changed
+        self.refused |= {"configuration"}
         logger.error("the configuration is kept as it was: %s", why)
         return self.config
