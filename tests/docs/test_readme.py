@@ -23,6 +23,8 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
 from agent_utilities.cli.app import main
+from agent_utilities.selection.model import NOTHING
+from agent_utilities.selection.parse import read_request
 from git_agent.status import git_status
 from tests.command_line import run_command
 from tests.docs.tables import PAGES, README, with_tables
@@ -32,7 +34,7 @@ ROOT = README.parent
 TEXT = README.read_text(encoding="utf-8")
 CALLERS = (ROOT / "docs/callers.md").read_text(encoding="utf-8")
 CLIENTS = (ROOT / "docs/clients.md").read_text(encoding="utf-8")
-LONGEST = 150
+LONGEST = 190
 BIN = Path(sys.executable).parent
 
 
@@ -117,11 +119,24 @@ class TestExamples:
         }
         assert scope["sub_agents_url"] == ("http://127.0.0.1:8001/mcp?query=what+changed+last+week%3F&read_only=true")
 
-    def test_the_first_example_is_a_server(self):
+    def test_the_first_example_is_a_server_that_runs_as_it_is_written(self, tmp_path):
         (code,) = re.findall(r"```python\n(from agent_utilities import create_mcp_server.*?)```", TEXT, re.DOTALL)
-        scope: dict[str, object] = {}
-        exec(compile(code, "README.md", "exec"), scope)
-        assert callable(scope["main"])
+        (tmp_path / "server.py").write_text(code)
+        command = [sys.executable, "server.py", "--list"]
+        done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
+        assert "1 of 1 tools visible" in done.stdout
+
+    @pytest.mark.parametrize("query", re.findall(r"`http://127\.0\.0\.1:8001/mcp(\?[^`]*)`", TEXT))
+    def test_every_url_selects(self, query):
+        assert read_request(query[1:].encode(), ()) != NOTHING
+
+    @pytest.mark.parametrize("line", re.findall(r"^uvx --from \. (agent-utilities .*?)(?: +#.*)?$", TEXT, re.MULTILINE))
+    def test_every_command_over_an_mcp_json_is_one(self, line, tmp_path, capfd):
+        (tmp_path / "mcp.json").write_text('{"mcpServers": {}}')
+        words = [word.replace("~/.cursor", str(tmp_path)) for word in shlex.split(line)]
+        words += [] if "check" in words else ["--list"]
+        done = run_command(main, words, environment(HOME=str(tmp_path)), capfd)
+        assert "servers answered" in done.stdout or "tools visible" in done.stdout, done.stderr
 
 
 @every(("page", "tables"), PAGES.items())
