@@ -47,8 +47,8 @@ def config(folder: Path) -> dict[str, Any]:
     for name in UNASKED:
         del made["mcpServers"][name]
     for server in PUBLISHED:
-        if name := OTHERS.get(server.package):
-            made["mcpServers"][name] = server.entry(work, folder / f"home-{name}")
+        if (other := OTHERS.get(server.package)) is not None:
+            made["mcpServers"][other] = server.entry(work, folder / f"home-{other}")
     return made
 
 

@@ -107,7 +107,7 @@ class TestAdapter:
         assert model.name == PLAIN_NAME
         [told] = [record.getMessage() for record in caplog.records]
         assert "without its adapter" in told
-        assert "install agent-utilities anew" in told
+        assert "install this version anew" in told
         plain = MiniLM(adapter=tmp_path / "absent")
         assert np.array_equal(model.embed(["a"]), plain.embed(["a"]))
 
