@@ -143,12 +143,9 @@ def stopwords_of(text: str) -> frozenset[str]:
     It is English where as many of its words are function words of it as can't be English: those of other languages, and
     words with letters beyond ASCII. A text of neither is taken for it: names, and orders of two words.
     """
-    n_english = n_others = 0
-    for token in tokens(text[:_N_TOLD]):
-        word = token.casefold()
-        n_english += word in STOPWORDS
-        n_others += word in _FOREIGN or not word.isascii()
-    return STOPWORDS if n_english >= n_others else _OTHER_STOPWORDS
+    told = {token.casefold() for token in tokens(text[:_N_TOLD])}
+    n_others = len(_FOREIGN & told) + sum(not word.isascii() and word not in _FOREIGN for word in told)
+    return STOPWORDS if len(STOPWORDS & told) >= n_others else _OTHER_STOPWORDS
 
 
 def is_content_word(word: str, stopwords: frozenset[str] = STOPWORDS) -> bool:

@@ -8,7 +8,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from agent_utilities.catalog.words import PARTICLES, STOPWORDS, is_content_word, parts, stopwords_of, tokens
-from agent_utilities.ranking.terms import GRAM, JOINT, Postings, grams, stem
+from agent_utilities.ranking.terms import GRAM, Postings, as_one, grams, stem
 
 _N_QUERY_WORDS = 256
 _N_QUERY_CHARACTERS = 8_000
@@ -80,7 +80,7 @@ class _Reading:
                     self._take(word, beside=True)
             elif self._take(word, stem(word)):
                 self.unknown.update(term for term in (word, stem(word)) if not self._has(term))
-                self._take(*_as_one(word), beside=True, word=word)
+                self._take(as_one(word), beside=True, word=word)
             elif place not in joined:
                 self._take_what_is_near(word, n_content)
             if stopwords is not STOPWORDS or not word.isascii():
@@ -91,11 +91,7 @@ class _Reading:
         told: list[str] = []
         for token in tokens(text):
             words, whole = parts(token), token.casefold()
-            is_one = (
-                len(words) > 1
-                and token.isascii()
-                and any(map(self._has, (whole, stem(whole), f"{JOINT}{stem(whole)}")))
-            )
+            is_one = len(words) > 1 and any(map(self._has, (whole, stem(whole), as_one(whole))))
             told += [whole] if is_one else words
         return told
 
@@ -128,7 +124,7 @@ class _Reading:
 
     def _take_what_is_near(self, word: str, n_content: int) -> None:
         """Take what a word that no tool has may stand for; else it counts against the request, twice."""
-        if self._take(*_as_one(word), word=word):
+        if self._take(as_one(word), word=word):
             return
         if n_content <= _MOST_WORDS_TO_MEND and (meant := self._nearest(word, is_alone=n_content == 1)):
             self._take(meant, stem(meant), word=word)
@@ -151,12 +147,15 @@ class _Reading:
         if letters < (_LEAST_LETTERS if is_alone else _LEAST_LETTERS + 1) or not word.isalpha():
             return ""
         most = 2 if is_alone and letters >= _LETTERS_TO_TRUST else 1
+        lengths = range(max(_LEAST_LETTERS, letters - most), letters + most + 1)
         near: list[tuple[int, bool, str]] = []
-        for length in range(max(_LEAST_LETTERS, letters - most), letters + most + 1):
-            spelt = self.postings.spellings.get(length, ())
-            for each, distance, _ in process.extract_iter(word, spelt, scorer=OSA.distance, score_cutoff=most):
-                if self._has(each) and (is_alone or _is_slip(word, each)):
-                    near.append((int(distance), each[0] != word[0], each))
+        for first, length in self.postings.spellings if is_alone else [(word[0], length) for length in lengths]:
+            if length in lengths and (spelt := self.postings.spellings.get((first, length))):
+                for each, distance, _ in process.extract(
+                    word, spelt, scorer=OSA.distance, score_cutoff=most, limit=None
+                ):
+                    if self._has(each) and (is_alone or _is_slip(word, each)):
+                        near.append((int(distance), first != word[0], each))
         return min(near)[2] if near else ""
 
 
@@ -165,8 +164,3 @@ def _is_slip(word: str, meant: str) -> bool:
     if word[0] != meant[0] or word[-1] != meant[-1]:
         return False
     return len(word) != len(meant) or len(word) >= _LETTERS_TO_TRUST or sorted(word) == sorted(meant)
-
-
-def _as_one(word: str) -> tuple[str, str]:
-    """Return the terms of neighbours that are joined to a word, and its stem."""
-    return f"{JOINT}{word}", f"{JOINT}{stem(word)}"

@@ -16,7 +16,16 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.catalog.words import PARTICLES, STOPWORDS, bare, is_content_word, parts, stopwords_of, words
+from agent_utilities.catalog.words import (
+    PARTICLES,
+    STOPWORDS,
+    bare,
+    is_content_word,
+    parts,
+    stopwords_of,
+    tokens,
+    words,
+)
 from agent_utilities.ranking.arrays import NDArray, Scores, np
 
 _LONGEST_WORD = 40
@@ -54,6 +63,8 @@ PARTICLE_WEIGHT = 0.15
 """Of a word that says nothing by itself: enough to choose by between tools that fit alike."""
 JOINT = "+"
 """Marks neighbours joined: what one word of a request may mean by them, and no two."""
+JOINT_WEIGHT = 4.0
+"""Of it, beside 1 for a stem: two words are told by one."""
 GRAM = "*"
 """Marks grams; alone it is of every tool that has any."""
 GRAM_WEIGHT = 0.5
@@ -73,9 +84,7 @@ FIELD_WEIGHTS: Mapping[str, float] = {
 }
 BESIDE = "beside"
 """What is of no text of its own."""
-_TOLD = ("name", "title", "description", "hints", "parameters", "tags")
-_HUMPED = re.compile(r"(?<![^\W_])(?:[a-z]+[A-Z0-9]|[A-Z]+[a-z]*[A-Z0-9])[A-Za-z0-9]*(?![^\W_])")
-"""A word with a capital or a digit inside."""
+_BESIDE_OF = frozenset(("name", "title", "description", "hints", "parameters", "tags"))
 
 
 def count_terms(text: str, stopwords: frozenset[str] | None = None) -> dict[str, float]:
@@ -90,37 +99,21 @@ def count_terms(text: str, stopwords: frozenset[str] | None = None) -> dict[str,
     return counts
 
 
-def _count(counts: dict[str, float], said: Iterable[str], mark: str = "") -> None:
+def _count(counts: dict[str, float], said: Iterable[str]) -> None:
     for word in said:
-        for term, amount in ((f"{mark}{word}", SURFACE_WEIGHT), (f"{mark}{stem(word)}", 1)):
-            counts[term] = counts.get(term, 0) + amount
+        stemmed = stem(word)
+        counts[word] = counts.get(word, 0) + SURFACE_WEIGHT
+        counts[stemmed] = counts.get(stemmed, 0) + 1
 
 
-def terms_beside(texts: Mapping[str, str], stopwords: frozenset[str]) -> dict[str, float]:
-    """Return the terms by which a tool is found that its length and its likeness to others take no notice of.
-
-    They are neighbours joined, particles, all words of the name, and the grams of a text that isn't English, whose
-    words change more than a stemmer of English knows.
-    """
-    name = words(texts["name"])
-    counts = {word: PARTICLE_WEIGHT for word in name if not is_content_word(word)}
-    _count(counts, joined(name), JOINT)
-    for field in _TOLD:
-        for token in _HUMPED.findall(texts[field]):
-            _count(counts, joined(parts(token)), JOINT)
-    said = "\n".join(texts[field] for field in _TOLD)
-    if stopwords is STOPWORDS:
-        return counts | dict.fromkeys(PARTICLES.intersection(words(said)), PARTICLE_WEIGHT)
-    counts[GRAM] = 0
-    for pieces in map(grams, words(said)):
-        for gram in pieces:
-            counts[gram] = counts.get(gram, 0) + GRAM_WEIGHT / len(pieces)
-    return counts
+def as_one(word: str) -> str:
+    """Return the term of neighbours that make a word, as `GitHub` and `EC2` do: read as parts, written as one."""
+    return f"{JOINT}{word.removesuffix('s')}"
 
 
-def joined(said: Sequence[str]) -> list[str]:
-    """Return neighbours as one word, two and three: `GitHub` and `EC2` are read as parts, and written as one."""
-    return ["".join(said[start : start + n]) for n in (2, 3) for start in range(len(said) - n + 1)]
+def _joined(said: Sequence[str]) -> list[str]:
+    """Return the terms of neighbours as one word, two and three."""
+    return [as_one("".join(said[start : start + n])) for n in (2, 3) for start in range(len(said) - n + 1)]
 
 
 def grams(word: str) -> list[str]:
@@ -156,12 +149,20 @@ class DocumentTerms(NamedTuple):
 
 
 def read_document(document: ToolDocument, term_numbers: dict[str, int]) -> DocumentTerms:
-    """Return how often a tool has each term; new terms are added to the numbers of those of the tools before."""
+    """Return how often a tool has each term; new terms are added to the numbers of those of the tools before.
+
+    Some a tool is found by that its length and its likeness to others take no notice of: neighbours joined, particles,
+    all words of its name, and the grams of a text that isn't English.
+    """
     texts = document.fields()
     terms, fields, amounts = array("i"), array("b"), array("f")
     stopwords = stopwords_of(f"{document.title} {document.description}")
+    beside: dict[str, float] = {}
     for field, name in enumerate(FIELD_WEIGHTS):
-        counts = terms_beside(texts, stopwords) if name == BESIDE else count_terms(texts[name], stopwords)
+        counts = beside
+        if name != BESIDE:
+            counts = {}
+            _count(counts, _told(texts[name], name, stopwords, beside) if texts[name] else ())
         for term, amount in counts.items():
             terms.append(term_numbers.setdefault(term, len(term_numbers)))
             fields.append(field)
@@ -169,16 +170,43 @@ def read_document(document: ToolDocument, term_numbers: dict[str, int]) -> Docum
     return DocumentTerms(terms.tobytes(), fields.tobytes(), amounts.tobytes())
 
 
-Spellings = Mapping[int, Sequence[str]]
-"""The words of a catalog as they stand, by how many letters they have."""
+def _told(text: str, field: str, stopwords: frozenset[str], beside: dict[str, float]) -> list[str]:
+    """Return the words of a field that say something, and add what stands beside them."""
+    said: list[str] = []
+    joints: list[str] = []
+    for token in tokens(text):
+        said += (words := parts(token))
+        if len(words) > 1 and field != "name" and token.isascii():
+            joints += _joined(words)
+    told = [word for word in said if is_content_word(word, stopwords)]
+    if field in _BESIDE_OF:
+        others = {*said}.difference(told) if field == "name" else PARTICLES.intersection(said)
+        if stopwords is STOPWORDS:
+            beside.update(dict.fromkeys(others, PARTICLE_WEIGHT))
+        else:
+            _count_grams(beside, told)
+        for term in joints if field != "name" else _joined(said):
+            beside[term] = beside.get(term, 0) + JOINT_WEIGHT
+    return told
+
+
+def _count_grams(counts: dict[str, float], told: Iterable[str]) -> None:
+    counts[GRAM] = 0
+    for pieces in map(grams, told):
+        for gram in pieces:
+            counts[gram] = counts.get(gram, 0) + GRAM_WEIGHT / len(pieces)
+
+
+Spellings = Mapping[tuple[str, int], Sequence[str]]
+"""The words of a catalog as they stand, by their first letter and how many they have."""
 
 
 def spellings_of(terms: Iterable[str]) -> Spellings:
     """Return those of a catalog's terms that are words of letters."""
-    spellings: dict[int, list[str]] = {}
+    spellings: dict[tuple[str, int], list[str]] = {}
     for term in terms:
         if term.isalpha():
-            spellings.setdefault(len(term), []).append(term)
+            spellings.setdefault((term[0], len(term)), []).append(term)
     return spellings
 
 
@@ -255,7 +283,7 @@ class Postings(TermWeights):
     Args:
         idf: (n_terms,) how rare a term is.
         max_idf: that of a term that no tool has, by which scores of catalogs of any size compare.
-        spellings: returns words of the whole catalog by how many letters they have.
+        spellings: the words of the whole catalog.
     """
 
     idf: NDArray[np.float32]
