@@ -437,7 +437,8 @@ class AgentServer(FastMCP[Any]):
         given = inspect.signature(super().run_http_async).bind(*args, **options).arguments
         with http.at_an_address(self, given) as serving:
             async with whole_lifespan(self):
-                await self.operator_bounds.announce(on_stderr=True, log_level=given.get("log_level"))
+                level = given.get("log_level")
+                await self.operator_bounds.announce(on_stderr=True, log_level=level, waits=True)
                 await super().run_http_async(**serving)
 
     def http_app(self, *args: Any, **options: Any) -> StarletteWithLifespan:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -67,23 +67,29 @@ class OperatorBounds:
         self.said = asyncio.Event()
         """Set once it was said what holds, so that the server serves."""
         self._size_at_start: str | None = None
+        self.greeted = asyncio.Event()
+        """Set once it was said where it is served, and what holds: not before its address is bound."""
+        self._greeting: list[tuple[int, str]] = []
 
-    async def announce(self, *, on_stderr: bool, log_level: str | None = None) -> None:
+    async def announce(self, *, on_stderr: bool, log_level: str | None = None, waits: bool = False) -> None:
         """Say what holds, once a server; called when its lifespan has been entered and nothing is served yet.
 
         Args:
             on_stderr: whether the process is ours, so that stderr is; else it is logged.
+            waits: whether its address is yet to be bound: then what holds is said by `greet`.
             log_level: the least severe line wanted on stderr; a deny that fits nothing is warned of in any case.
 
         Raises:
             SelectionError: a deny of the command line fits nothing and nothing can come that it fits, or one of the
                 environment does, and `MCP_STRICT` is set.
         """
-        from agent_utilities.catalog.context import open_warning  # not before the server starts
+        from agent_utilities.catalog.context import n_tokens, open_warning  # not before the server starts
 
         if self._is_announced:
             return
         self._is_announced = True
+        if not waits:
+            self.greeted.set()
         verdict = self._server.surface.verdict(NOTHING, shapes_lists=True)
         try:
             self._unfit, there = await self._judged()
@@ -94,7 +100,8 @@ class OperatorBounds:
             decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences)
             n_tools = len({tool.name for tool in there.components})
             what_holds = self._what_holds(decision, n_tools, is_complete=there.is_whole)
-            large = await self._size_warning(verdict, decision, listed.components)
+            costs = {tool.name: n_tokens(as_models_read(tool)) for tool in listed.components}
+            large = await self._size_warning(verdict, decision, listed.components, costs)
         except Exception:
             logger.exception("a listing failed: what the operator's bounds come to is not known")
             self.said.set()
@@ -102,19 +109,43 @@ class OperatorBounds:
         self._size_at_start = open_warning(defers=decision.defers) if large else None
         if there.is_whole:
             _refuse(self._ending_in(self._unfit))
-        wanted = logging.getLevelNamesMapping().get((log_level or "info").upper(), logging.INFO)
+        of_launch = logging.getLogger("agent_utilities").level or logging.INFO
+        wanted = logging.getLevelNamesMapping().get((log_level or "").upper(), of_launch)
         least = wanted if on_stderr else logging.NOTSET
         for line in (*self._server.left_out, *(str(_error([name])) for name in self._unfit)):
             _say(logging.WARNING, line, on_stderr=on_stderr)
-        if least <= logging.INFO:
-            _say(logging.INFO, what_holds, on_stderr=on_stderr)
-        if large and least <= logging.WARNING:
-            _say(logging.WARNING, f"{self._server.name}: {large}", on_stderr=on_stderr)
+        of_all, listing = sum(costs.values()), sum(costs[name] for name in decision.visible_names)
+        size = f"{len(decision.visible_names)} listed, about {listing:,} tokens on every turn"
+        size += f", of {len(costs)} with {of_all:,}" if listing < of_all else ""
+        told = [
+            (logging.INFO, what_holds),
+            (logging.INFO, f"{self._server.name}: {size}"),
+            *([(logging.WARNING, f"{self._server.name}: {large}")] if large else []),
+        ]
+        self._greeting = [(level, line) for level, line in told if least <= level]
+        if not waits:
+            for level, line in self._greeting:
+                _say(level, line, on_stderr=on_stderr)
         self.said.set()
 
-    async def _size_warning(self, verdict: Verdict, decision: Decision, tools: Sequence[Tool]) -> str | None:
+    def greet(self, where: str = "") -> None:
+        """Say on stderr where the server is and what holds, once, now that its address is bound.
+
+        Args:
+            where: its endpoint; empty where whoever serves it says that.
+        """
+        if not self.greeted.is_set():
+            if where and any(level == logging.INFO for level, _ in self._greeting):
+                _say(logging.INFO, f"{self._server.name}: Uvicorn running on {where}", on_stderr=True)
+            for level, line in self._greeting:
+                _say(level, line, on_stderr=True)
+            self.greeted.set()
+
+    async def _size_warning(
+        self, verdict: Verdict, decision: Decision, tools: Sequence[Tool], costs: Mapping[str, int]
+    ) -> str | None:
         """Return the warning of what is listed to a caller who asks for nothing; None where that is little."""
-        from agent_utilities.catalog.context import ListedTool, n_tokens, surface_warning
+        from agent_utilities.catalog.context import ListedTool, surface_warning
 
         if verdict.preferences.query is not None:  # the operator's query cuts what is listed
             return None
@@ -124,7 +155,7 @@ class OperatorBounds:
         listed = []
         for tool in {tools[i].name: tools[i] for i in decision.visible if is_enabled(tools[i])}.values():
             bearing = bearing_of("tool", tool)
-            listed.append(ListedTool(bearing.tags, bearing.read_only, n_tokens(as_models_read(tool))))
+            listed.append(ListedTool(bearing.tags, bearing.read_only, costs[tool.name]))
         can_defer = verdict.bounds.permits_entry_tool(TOOL_SEARCH, by_caller=False)
         return surface_warning(listed, can_defer=can_defer, defers=decision.defers)
 

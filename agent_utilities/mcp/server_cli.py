@@ -146,12 +146,13 @@ def _serve(server: AgentServer, options: Options) -> None:
     for feature in server.features:
         feature.check()
     calm_collector()
-    run: dict[str, Any] = {"transport": server.transport, "show_banner": False, "log_level": log_level}
+    run: dict[str, Any] = {"transport": server.transport, "show_banner": False}
     if transport != "stdio":
         port = theirs.port if "port" in theirs.model_fields_set else DEFAULT_PORT
         if not 0 <= port <= MAX_PORT:
             raise SettingsError("no port", str(port), "env FASTMCP_PORT", f"give one of 0 to {MAX_PORT}")
         run |= {"host": options.host or theirs.host, "port": port if options.port is None else options.port}
+        run["uvicorn_config"] = {"log_config": None, "log_level": log_level.lower()}  # its lines are logged as ours
         server.stopping.drain_s = options.drain
     elif sys.platform != "win32":  # which can't wait for pipes
         server.stopping.end_input = EndableStdin().end
@@ -167,14 +168,21 @@ def _serve(server: AgentServer, options: Options) -> None:
         raise KeyboardInterrupt
 
 
+_STARTING = ("Started server process", "Waiting for application startup", "Application startup complete")
+"""What the web server logs before it is bound; what holds then is said once, by `OperatorBounds.greet`."""
+_SAID = ("Starting MCP server", "Uvicorn running on", *_STARTING)
+
+
 def _log_to_stderr(level: str) -> None:
-    """Send this package's log lines to stderr, at a level, and cut everybody's; the root logger is left alone."""
+    """Send log lines to stderr in one format, at a level, and cut everybody's; the root logger is left alone."""
     from agent_utilities.runtime.process_io import ShortRecord
 
     logging.setLogRecordFactory(ShortRecord)
-    package = logging.getLogger("agent_utilities")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    package.addHandler(handler)
-    package.setLevel(level)
-    package.propagate = False
+    logs, requests = logging.StreamHandler(sys.stderr), logging.StreamHandler(sys.stdout)  # as the web server has it
+    logs.addFilter(lambda record: record.levelno > logging.INFO or not str(record.msg).startswith(_SAID))
+    for name in ("agent_utilities", "fastmcp", "uvicorn", "uvicorn.access"):
+        package, handler = logging.getLogger(name), requests if name == "uvicorn.access" else logs
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        package.handlers = [handler]
+        package.setLevel(level)
+        package.propagate = False

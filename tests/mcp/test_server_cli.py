@@ -317,6 +317,32 @@ class TestAnAddressWithoutAPort:
                 assert mcp.port == bound.getsockname()[1]
 
 
+class TestStart:
+    def test_what_holds_is_said_once_it_is_bound_and_all_else_in_one_format(self, server, tmp_path):
+        environ = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "MCP_GRAPH": "off"}
+        process = HttpProcess([sys.executable, str(server), "-t", "http", "-p", "0", "--read-only"], environ)
+        try:
+            process.wait_for(re.compile(r"page: http"))
+        finally:
+            process.stop()
+        first, *lines = process.log.splitlines()
+        assert re.fullmatch(r"ten-lines: Uvicorn running on http://127.0.0.1:\d+ \(MCP at /mcp\)", first)
+        assert lines[0] == "ten-lines: 1 of 2 tools permitted; --read-only (cli)"
+        assert re.fullmatch(r"ten-lines: 1 listed, about \d+ tokens on every turn, of 2 with \d+", lines[1])
+        assert lines[2].startswith("page: http")
+        assert [line for line in lines[3:] if not re.match(r"\d{4}-\d\d-\d\d [\d:,]+ [A-Z]+ [\w.]+: ", line)] == []
+
+    def test_nothing_is_said_to_be_served_where_the_port_is_taken(self, server):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            command = [sys.executable, str(server), "-t", "http", "-p", str(taken.getsockname()[1])]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert ("running" in done.stderr, "complete" in done.stderr.partition("address already in use")[0]) == (
+            False,
+            False,
+        )
+        assert (done.returncode != 0, "address already in use" in done.stderr) == (True, True)
+
+
 class TestStdio:
     def test_only_the_protocol_is_on_stdout(self, server):
         done = subprocess.run(

@@ -306,7 +306,7 @@ class Page(Feature):
         """
         address = self.host.address
         if address is not None:
-            await self.host.operator_bounds.said.wait()  # else nothing may be served
+            await self.host.operator_bounds.greeted.wait()  # else nothing may be served
             host = f"[{address}]" if ":" in address else address
             where = f"http://{host}:{self.host.port}/" if self.host.port else "/"
             if self.host.auth is not None:

@@ -160,7 +160,16 @@ def at_an_address(server: AgentServer, given: dict[str, Any]) -> Iterator[dict[s
         server.address, server.port = host, port
         protection, hosts = is_guarded(given.get("host_origin_protection")), given.get("allowed_hosts") or []
         guard = {"host_origin_protection": protection, "allowed_hosts": hosts}
-        web = {"http": BoundedHttp, **(given.get("uvicorn_config") or {})}
+        theirs = given.get("uvicorn_config") or {}
+        usual = fastmcp.settings.sse_path if given.get("transport") == "sse" else fastmcp.settings.streamable_http_path
+        shown_host = f"[{host}]" if ":" in host else host
+        endpoint = f"http://{shown_host}:{port} (MCP at {given.get('path') or usual})"
+        where = endpoint if "log_config" in theirs else ""  # else the web server logs it in its own way
+
+        async def bound() -> None:  # called by the web server at its first tick, and then every half minute
+            server.operator_bounds.greet(where)
+
+        web = {"http": BoundedHttp, "callback_notify": bound, **theirs}
         try:
             yield {**given, "host": host, "port": port, **guard, "uvicorn_config": web}
         finally:
