@@ -224,7 +224,7 @@ class HybridIndex:
             limit, parts: as for `Index.rank`.
         """
         terms = [RequestTerms.of(text, lexical.postings) for text in texts]
-        word_scores = [lexical.postings.sums(text_terms.rows) for text_terms in terms]
+        word_scores = [text_terms.scores(lexical.postings) for text_terms in terms]
         plain, centred = answerability.cosines(vectors)
         # The share of each text's words that each tool has, by how rare they are.
         idf = np.array([[max(_LEAST_IDF, sum(text_terms.idf))] for text_terms in terms], dtype=np.float32)

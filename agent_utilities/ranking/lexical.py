@@ -125,7 +125,7 @@ class LexicalView:
             return Ranking()
         query = without_negated(query)
         terms = RequestTerms.of(query, self.postings)
-        scores = self.postings.sums(terms.rows)
+        scores = terms.scores(self.postings)
         eligible = scores > 0
         of_servers = SERVER_WEIGHT * self.server_means(scores)
         norm = max(_LEAST_NORM, float(np.linalg.norm(terms.idf)))

@@ -8,6 +8,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from agent_utilities.catalog.words import PARTICLES, STOPWORDS, is_content_word, parts, stopwords_of, tokens
+from agent_utilities.ranking.arrays import Scores
 from agent_utilities.ranking.terms import GRAM, Postings, as_one, grams, stem
 
 _N_QUERY_WORDS = 256
@@ -29,12 +30,14 @@ class RequestTerms:
         idf: how rare each is that counts for or against: of those that some tool has first, then of the others.
         known: the sum of the former.
         words: (row, the word as it stands in the request), in the request's order.
+        particles: the rows of words that choose between tools that have others, and find none.
     """
 
     rows: tuple[int, ...]
     idf: tuple[float, ...]
     known: float
     words: tuple[tuple[int, str], ...]
+    particles: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, query: str, postings: Postings) -> RequestTerms:
@@ -43,7 +46,14 @@ class RequestTerms:
         reading.read(query[:_N_QUERY_CHARACTERS])
         idf = (*reading.idf_by_row.values(), *(postings.max_idf for _ in reading.unknown))
         rows = tuple(dict.fromkeys((*reading.idf_by_row, *reading.beside)))
-        return cls(rows, idf, sum(reading.idf_by_row.values()), tuple(reading.word_by_row.items()))
+        return cls(
+            rows, idf, sum(reading.idf_by_row.values()), tuple(reading.word_by_row.items()), tuple(reading.particles)
+        )
+
+    def scores(self, postings: Postings) -> Scores:
+        """Return what the terms are worth to each tool: (n_tools,)."""
+        scores = postings.sums(self.rows)
+        return scores + postings.sums(self.particles) * (scores > 0) if self.particles else scores
 
     @property
     def known_share(self) -> float:
@@ -67,6 +77,7 @@ class _Reading:
         self.beside: dict[int, None] = {}
         self.word_by_row: dict[int, str] = {}
         self.unknown: set[str] = set()
+        self.particles: dict[int, None] = {}
 
     def read(self, text: str) -> None:
         """Take in a request."""
@@ -76,8 +87,8 @@ class _Reading:
         joined = self._joined(told)
         for place, word in enumerate(told):
             if n_content and not is_content_word(word, stopwords):
-                if word in PARTICLES:
-                    self._take(word, beside=True)
+                if word in PARTICLES and (row := self.postings.row(word)) is not None:
+                    self.particles[row] = None
             elif self._take(word, stem(word)):
                 self.unknown.update(term for term in (word, stem(word)) if not self._has(term))
                 self._take(as_one(word), beside=True, word=word)
