@@ -1,4 +1,4 @@
-"""Requests in twelve languages and ten scripts: is the tool among the first five, by words and by a model?
+"""Requests in twelve languages and nine scripts: is the tool among the first five, by words and by a model?
 
     python benchmarks/languages.py                # the half that is held out; ends with 1 under the goal
     python benchmarks/languages.py --half chosen  # the half that constants may be chosen on
