@@ -24,7 +24,7 @@ COMMANDS = {
     "gateway": ("gateway", "Serve every server of an mcp.json behind one bounded endpoint."),
     "token": ("token", "Make, list and revoke tokens that let callers in."),
     "access": ("access", "Try rules of access: who may what, and why."),
-    "embeddings": ("embeddings", "Install, list and remove the offline model that ranks by meaning."),
+    "embeddings": ("embeddings", "Look after the offline model that ranks by meaning."),
     "graph": ("graph", "Look after the graph that queries are resolved on."),
     "audit": ("audit", "Say whether a record of calls was tampered with."),
     "key": ("key", "Make the key that seals what a gateway keeps of its callers."),
