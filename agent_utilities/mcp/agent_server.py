@@ -117,8 +117,7 @@ class AgentServer(FastMCP[Any]):
         options["lifespan"] = with_background(self._jobs, options.get("lifespan"))
         self.replicated = fastmcp_server.Replicated(options)
         self.pages_lists = options.get("list_page_size") is not None
-        resolves_references = options.get("dereference_schemas", True)
-        options["dereference_schemas"] = False
+        resolves_references, options["dereference_schemas"] = options.get("dereference_schemas", True), False
         super().__init__(name, instructions, **options)
         if resolves_references:
             self._author_middleware.append(answers.KnownReferences())
@@ -147,26 +146,15 @@ class AgentServer(FastMCP[Any]):
             each.attach(self)
 
     @classmethod
-    def as_proxy(
-        cls,
-        target: Any,
-        name: str | None = None,
-        *,
-        mode: str | None = None,
-        instructions: str | None = None,
-        environ: Mapping[str, str] | None = None,
-        graph: ToolGraph | None = None,
-        features: Iterable[Feature | Later] | None = None,
-        **options: Unpack[FastMCPOptions],
-    ) -> Self:
+    def as_proxy(cls, target: Any, name: str | None = None, *, mode: str | None = None, **options: Any) -> Self:
         """Return a server that bounds another's surface, wherever that runs.
 
         Args:
             target, mode: as for `fastmcp.server.create_proxy`: a URL, a script, a client, a server, a configuration.
             name: the server's own name.
-            instructions, environ, graph, features, options: as for `AgentServer`.
+            options: as for `AgentServer`.
         """
-        server = cls(name, instructions, environ=environ, graph=graph, features=features, **options)
+        server = cls(name, **options)
         server.mount(create_proxy(target, mode=mode))
         return server
 
@@ -437,8 +425,7 @@ class AgentServer(FastMCP[Any]):
         given = inspect.signature(super().run_http_async).bind(*args, **options).arguments
         with http.at_an_address(self, given) as serving:
             async with whole_lifespan(self):
-                level = given.get("log_level")
-                await self.operator_bounds.announce(on_stderr=True, log_level=level, waits=True)
+                await self.operator_bounds.announce(on_stderr=True, log_level=given.get("log_level"), waits=True)
                 await super().run_http_async(**serving)
 
     def http_app(self, *args: Any, **options: Any) -> StarletteWithLifespan:

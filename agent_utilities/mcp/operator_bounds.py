@@ -114,14 +114,8 @@ class OperatorBounds:
         least = wanted if on_stderr else logging.NOTSET
         for line in (*self._server.left_out, *(str(_error([name])) for name in self._unfit)):
             _say(logging.WARNING, line, on_stderr=on_stderr)
-        of_all, listing = sum(costs.values()), sum(costs[name] for name in decision.visible_names)
-        size = f"{len(decision.visible_names)} listed, about {listing:,} tokens on every turn"
-        size += f", of {len(costs)} with {of_all:,}" if listing < of_all else ""
-        told = [
-            (logging.INFO, what_holds),
-            (logging.INFO, f"{self._server.name}: {size}"),
-            *([(logging.WARNING, f"{self._server.name}: {large}")] if large else []),
-        ]
+        told = [(logging.INFO, what_holds), (logging.INFO, f"{self._server.name}: {_size(decision, costs)}")]
+        told += [(logging.WARNING, f"{self._server.name}: {large}")] if large else []
         self._greeting = [(level, line) for level, line in told if least <= level]
         if not waits:
             for level, line in self._greeting:
@@ -129,11 +123,7 @@ class OperatorBounds:
         self.said.set()
 
     def greet(self, where: str = "") -> None:
-        """Say on stderr where the server is and what holds, once, now that its address is bound.
-
-        Args:
-            where: its endpoint; empty where whoever serves it says that.
-        """
+        """Say on stderr what holds, once, and the endpoint where nobody else says it: its address is bound now."""
         if not self.greeted.is_set():
             if where and any(level == logging.INFO for level, _ in self._greeting):
                 _say(logging.INFO, f"{self._server.name}: Uvicorn running on {where}", on_stderr=True)
@@ -387,6 +377,12 @@ def _spelled(settings: Effective) -> Iterator[str]:
             more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
             told += f" {','.join(names[:_MAX_SHOWN])}{more}"
         yield f"{told} ({_channel(setting)})"
+
+
+def _size(decision: Decision, costs: Mapping[str, int]) -> str:
+    of_all, listed = sum(costs.values()), sum(costs[name] for name in decision.visible_names)
+    told = f"{len(decision.visible_names)} listed, about {listed:,} tokens on every turn"
+    return told + (f", of {len(costs)} with {of_all:,}" if listed < of_all else "")
 
 
 def _say(level: int, message: str, *, on_stderr: bool) -> None:

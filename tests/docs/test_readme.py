@@ -187,3 +187,13 @@ def test_each_line_that_connects_a_client_works(
     done = run_command(main, arguments, environment(HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path)), capfd)
     assert done.returncode == 0, done.stderr
     assert ("--write" in arguments) == any(tmp_path.rglob("*mcp.json"))
+
+
+def test_operators_are_told_as_many_tools_as_logs_agent_has(capfd: pytest.CaptureFixture[str]) -> None:
+    from logs_agent.__main__ import main as logs_agent
+
+    told = " ".join((ROOT / "docs/operators.md").read_text(encoding="utf-8").split())
+    shown = re.search(r"`logs-agent: (\d+) of (\d+) tools permitted; --disabled-tags delete", told)
+    done = run_command(logs_agent, ["logs-agent-mcp", "--disabled-tags", "delete", "--list"], environment(), capfd)
+    assert shown is not None
+    assert f"{shown[1]} of {shown[2]} tools visible" in done.stdout

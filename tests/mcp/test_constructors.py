@@ -228,7 +228,7 @@ async def test_what_an_author_writes_in_place_of_a_summary_stays(made: Callable[
 @pytest.mark.outside  # a type checker takes seconds where it has kept nothing
 @pytest.mark.parametrize(
     "made",
-    ["create_mcp_server('a', {})", "create_gateway({{}}, {})", "AgentServer('a', {})", "AgentServer.as_proxy('a', {})"],
+    ["create_mcp_server('a', {})", "create_gateway({{}}, {})", "AgentServer('a', {})"],
 )
 def test_a_type_checker_finds_options_that_are_misspelt(made: str, tmp_path: Path) -> None:
     wrong = ["instructins='x'", "on_duplicate='eror'", "midleware=[]", "mask_error_details='yes'"]
