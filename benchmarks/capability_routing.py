@@ -139,7 +139,7 @@ def main() -> None:
 
     ways: list[tuple[str, Callable[[str], Scored], Gate, float]] = [
         ("mean of three cosines", plain, PLAIN, 0.95),
-        ("vectors and words", lambda said: by_meaning(view, embedder, said), BY_MODEL["minilm-l6-v2"], 0.95),
+        ("vectors and words", lambda said: by_meaning(view, embedder, said), BY_MODEL[embedder.provider.name], 0.95),
         ("words alone", view.by_words, BY_WORDS, 0.90),
     ]
     print(f"{'way':24}{'rows':12}{'n':>5}{'top-1':>8}{'hit':>8}{'abstain':>9}{'cv hit':>9}{'cv abstain':>12}{'ms':>8}")

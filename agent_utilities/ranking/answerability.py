@@ -18,7 +18,7 @@ CENTRING = 0.5
 """Of the catalog's mean vector, what is taken out: what all tools have in common tells nothing."""
 N_NEIGHBOURS = 8
 """A tool's text is held against the eighth nearest other tool: nearer ones may do the same under another name."""
-OWN_QUANTILE = 0.05
+OWN_QUANTILE = 0.125
 FOREIGN_SPREADS = 1.7
 COVERAGE_SPREADS = 3.0
 PART_SPREADS = 7.0
@@ -61,7 +61,7 @@ class Answerability:
 
         The cut is the higher of two estimates, made to lose one request in a hundred that the tools do answer. The
         unanswerable requests' median evidence and 1.7 spreads: only the lower half of them tells the spread, since a
-        catalog may well answer some. And what 19 of 20 tools' own vectors reach against the eighth nearest other tool:
+        catalog may well answer some. And what 7 of 8 tools' own vectors reach against the eighth nearest other tool:
         in a catalog about one thing whatever is asked of it is near to many tools.
         """
         mean = CENTRING * vectors.mean(axis=0)

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from agent_utilities.catalog.document import ToolDocument, split_identifier
 from agent_utilities.catalog.words import without_negated
 from agent_utilities.ranking import base
-from agent_utilities.ranking.answerability import N_NEIGHBOURS, OWN_QUANTILE, PastRequests
+from agent_utilities.ranking.answerability import N_NEIGHBOURS, PastRequests
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
 from agent_utilities.ranking.base import N_DECIMALS, Parts, Ranking
 from agent_utilities.ranking.request_terms import RequestTerms
@@ -26,6 +26,7 @@ _N_SAMPLE = 64
 _N_SAMPLE_ENTRIES = 2_000_000
 CLAIM_DISTANCE, CLAIM_SHARE = 0.5, 0.85
 SERVER_WEIGHT = 0.4
+_OWN_QUANTILE = 0.05
 PAST_EVIDENCE = 0.5
 """Of the words of past requests where it is asked whether a request is answered at all."""
 _LEAST_NORM = 1e-6
@@ -90,7 +91,7 @@ class LexicalView:
         """
         if self.n_tools <= N_NEIGHBOURS:
             return LEAST_CUT
-        own = float(np.quantile(self._evidence_of_own(), OWN_QUANTILE))
+        own = float(np.quantile(self._evidence_of_own(), _OWN_QUANTILE))
         weight = self.n_tools / (self.n_tools + N_TOOLS_HALF)
         return round(max(LEAST_CUT, REQUEST_SHARE * weight * own), N_DECIMALS)
 

@@ -249,9 +249,11 @@ def _adapted(plain: Mapping[str, Vectors], adapter: Path) -> dict[str, Vectors] 
             raise ValueError(f"SHA-256 {digest[:8]}…{digest[-6:]} in place of {ADAPTER_SHA256[:8]}…")
         adapted = dict(plain)
         factors = tensors(content)
-        for name in adapted.keys() & {name.replace(".narrow", ".weight") for name in factors}:
-            layer = name.removesuffix(".weight")
-            adapted[name] = plain[name] + ADAPTER_SHARE * (factors[f"{layer}.narrow"] @ factors[f"{layer}.wide"]).T
+        with single_blas_thread():
+            for layer in [name.removesuffix(".narrow") for name in factors if name.endswith(".narrow")]:
+                change = (np.float32(ADAPTER_SHARE) * factors[f"{layer}.wide"]).T @ factors[f"{layer}.narrow"].T
+                change += plain[f"{layer}.weight"]
+                adapted[f"{layer}.weight"] = change
         return adapted
     except (OSError, ValueError) as error:
         hint = "it finds fewer tools so; install this version anew"

@@ -12,6 +12,7 @@ import pytest
 from agent_utilities.capabilities.model import Route
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder
+from agent_utilities.ranking.minilm import PLAIN_NAME
 from agent_utilities.resolution.capability_router import BY_MODEL, BY_WORDS, CapabilityRouter
 from agent_utilities.resolution.resolver import open_rankers
 from agent_utilities.settings import Settings
@@ -35,7 +36,7 @@ class Model:
 
     claim_distance = 0.0
 
-    def __init__(self, name: str = "minilm-l6-v2", cause: str = "") -> None:
+    def __init__(self, name: str = PLAIN_NAME, cause: str = "") -> None:
         self.name, self.cause = name, cause
         self.asked: list[str] = []
         self.may_embed = threading.Event()
@@ -65,7 +66,7 @@ def of(model: Model, **options: float) -> CapabilityRouter:
 class TestRoute:
     async def test_leads_to_what_is_called_for(self) -> None:
         route = await (await ready(of(Model()))).route(SAID, BOTH)
-        assert (route.activated, route.gate, route.by_words) == ("docker", BY_MODEL["minilm-l6-v2"].of_words(4), False)
+        assert (route.activated, route.gate, route.by_words) == ("docker", BY_MODEL[PLAIN_NAME].of_words(4), False)
 
     async def test_is_by_words_where_there_is_no_model(self) -> None:
         route = await (await ready(CapabilityRouter())).route(SAID, BOTH)
