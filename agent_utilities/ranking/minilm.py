@@ -251,7 +251,8 @@ def _adapted(plain: Mapping[str, Vectors], adapter: Path) -> dict[str, Vectors] 
         factors = tensors(content)
         with single_blas_thread():
             for layer in [name.removesuffix(".narrow") for name in factors if name.endswith(".narrow")]:
-                change = (np.float32(ADAPTER_SHARE) * factors[f"{layer}.wide"]).T @ factors[f"{layer}.narrow"].T
+                change: Vectors = factors[f"{layer}.wide"].T @ factors[f"{layer}.narrow"].T
+                change *= np.float32(ADAPTER_SHARE)
                 change += plain[f"{layer}.weight"]
                 adapted[f"{layer}.weight"] = change
         return adapted
