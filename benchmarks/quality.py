@@ -36,14 +36,15 @@ SETS = {
 }
 """The folder, the file of requests, and the files of what its tools do not answer."""
 FLOORS = {
-    "azure": (0.905, 0.99, 0.99, 0.935),
+    "azure": (0.905, 0.985, 0.99, 0.9),
     "live": (0.44, 0.465, 0.93, 0.72),
     "live steps": (0.60, 0.77, 0.97, 0.0),
     "metatool": (0.61, 0.828, 0.935, 0.60),
     "metatool, two tools": (0.70, 0.815, 0.955, 0.0),
-    "azure commands": (0.775, 0.94, 0.98, 0.0),
+    "azure commands": (0.775, 0.94, 0.95, 0.0),
 }
-"""Half a point or so under what was measured: on another machine sums differ in their last digit."""
+"""Half a point or so under what was measured: on another machine sums differ in their last digit. Lower for what was
+measured on a part of the requests alone: what `azure` refuses, and what is kept of `azure commands`."""
 
 
 @dataclass(frozen=True, slots=True)
