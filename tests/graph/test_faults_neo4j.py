@@ -27,8 +27,10 @@ ANSWERS = "graph answers"
 def lists_of_a_failed_graph(agent: Agent, causes: Collection[str], n_lists: int = N_LISTS) -> set[str]:
     """List with queries never asked before, check that the ranker alone answers each, in time; return causes.
 
-    On a busy machine it answers after the deadline now and then, and says so.
+    On a busy machine it answers after the deadline now and then, and says so. A process that has just started has no
+    words yet, for as long as it reads them.
     """
+    agent.until(lambda: agent.tools(agent.fresh_query()).status != "unavailable", RECOVERS_S, "answered by words")
     told, took_s = set(), []
     for _ in range(n_lists):
         listed = agent.tools(agent.fresh_query())

@@ -169,7 +169,7 @@ class TestHttp:
     def test_hostile_text_is_text(self, agent: Agent) -> None:
         for query in HOSTILE:
             status = check_http(agent, "q=" + quote_from_bytes(query.encode()))
-            assert status == (400 if len(query.encode()) > 8192 else 200), query
+            assert status == 200, query
 
     def test_broken_text_is_refused_clearly(self, agent: Agent) -> None:
         cases = {
@@ -180,8 +180,8 @@ class TestHttp:
             b"\xc0\x80": 400,
             b"dns\r\nx": 200,
             b"x" * 8192: 200,
-            b"x" * 8193: 400,
-            "é".encode() * 4097: 400,
+            b"x" * 8193: 200,
+            "é".encode() * 4097: 200,
             "\u200fdns".encode(): 200,
         }
         assert {raw: check_http(agent, "q=" + quote_from_bytes(raw)) for raw in cases} == cases

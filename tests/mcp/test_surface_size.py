@@ -66,8 +66,9 @@ async def listing(server, *, as_json: bool = True) -> str:
 
 class TestTheStart:
     async def test_warns_of_many_tools_and_says_what_would_cut_them(self, capsys):
-        first, second = (await told_at_start(crowded(), capsys)).splitlines()
+        first, size, second = (await told_at_start(crowded(), capsys)).splitlines()
         assert first == "crowd: 45 of 45 tools permitted; no bounds"
+        assert size.startswith("crowd: 45 listed, about ")
         assert second.startswith("WARNING: crowd: a large surface: 45 tools, about ")
         assert "--tool-search on" in second
         assert "--toolsets git leaves 30 " in second
