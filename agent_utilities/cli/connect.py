@@ -11,18 +11,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from itertools import count
 from pathlib import Path
-from textwrap import dedent, indent
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
 import typer
 
+from agent_utilities.cli.client_file import add_entry, entry_text
 from agent_utilities.errors import InputError
-from agent_utilities.runtime.process_io import expanded, open_regular, write_whole
-from agent_utilities.upstream.configuration.config_text import MAX_YAML, form_of, parsed
-from agent_utilities.upstream.configuration.host_files import HOSTS, Host, by_name, user_files
-from agent_utilities.upstream.errors import ConfigError
+from agent_utilities.runtime.process_io import expanded
+from agent_utilities.upstream.configuration.config_text import form_of
+from agent_utilities.upstream.configuration.host_files import HOSTS, Host, user_files
 
 app = typer.Typer(add_completion=False)
 
@@ -110,6 +108,8 @@ def connect(
     project: Path | None = None,
     write: bool = False,
     replace: bool = False,
+    move: bool = False,
+    undo: bool = False,
 ) -> None:
     """Print what a client's configuration needs for a server or gateway, or write it there.
 
@@ -123,21 +123,33 @@ def connect(
         project: A project's folder, for its configuration, not yours.
         write: Add it to the client's file, and keep what it has.
         replace: Replace another entry of the name.
+        move: With --gateway, move the client's own servers to the gateway's file, and keep copies of both.
+        undo: Take the client's last move back.
     """
+    from agent_utilities.cli.moving import undo_move
+    from agent_utilities.upstream.configuration.config_files import read_config
+
     path, environ, given = config_path(client, project, os.environ), _environ(env or (), os.environ), options or []
     problems: Sequence[str] = ()
+    if undo:
+        print(f"as they were before: {', '.join(map(str, undo_move(path)))}")
+        return
     if gateway is not None:
         if name is not None and name.startswith("-"):  # the first after `--`, where the gateway is given no name
             given, name = [name, *given], None
-        entry, problems = _gateway_entry(gateway, name or "gateway", given, environ, path)
+        entry = _gateway_entry(gateway, name or "gateway", given, environ, path)
+        if move:
+            _move(entry, client, path, gateway, replace=replace)
+        problems = read_config([gateway], {**os.environ, **environ}).problems
         left = _taken(gateway, environ, os.environ)
-    elif name is not None:
+    elif name is not None and not move:
         entry = _server_entry(name, given, environ)
         left = _left_behind(entry.name, environ, os.environ)
     else:
-        hint = "name an installed one, a server.py, or --gateway FILE"
+        hint = "name an installed one, a server.py, or --gateway FILE, as --move needs"
         raise InputError("no server is named", "", "argument NAME", hint)
-    _put(entry, client, path, write=write, replace=replace)
+    if not move:
+        _put(entry, client, path, write=write, replace=replace)
     for line in problems:
         print(f"left out: {line}", file=sys.stderr)
     if left:
@@ -158,9 +170,21 @@ def _put(entry: Entry, client: Client, path: Path, *, write: bool, replace: bool
         print(f"restart {client} to have it started", file=sys.stderr)
         return
     print(f"for {path}; --write adds it there, and keeps what it has:", file=sys.stderr)
-    print(_written(form_of(path), host, entry.name, shown).rstrip())
+    print(entry_text(form_of(path), host, entry.name, shown).rstrip())
     if client == "claude-code":
         print(f"or, for all your projects: {entry.claude_mcp_add()}", file=sys.stderr)
+
+
+def _move(entry: Entry, client: Client, path: Path, gateway: Path, *, replace: bool) -> None:
+    """Move the client's servers to a gateway's file, and say which moved, which stay, and how they come back."""
+    from agent_utilities.cli.moving import move_servers
+
+    host = HOSTS[client]
+    moved, stays = move_servers(path, gateway, host, entry.name, entry.as_told(host), replace=replace)
+    print(f"{gateway} has {', '.join(moved)}; {path} has {entry.name!r}; copies of what they were are beside them")
+    for name, why in stays.items():
+        print(f"stays in {path}: {name!r}, {why}", file=sys.stderr)
+    print(f"restart {client}; `agent-utilities connect {client} --undo` takes it back", file=sys.stderr)
 
 
 def _server_entry(name: str, options: Sequence[str], environ: Mapping[str, str]) -> Entry:
@@ -178,18 +202,13 @@ def _server_entry(name: str, options: Sequence[str], environ: Mapping[str, str])
     return Entry(path.stem, _program("fastmcp"), arguments, environ)
 
 
-def _gateway_entry(
-    file: Path, name: str, options: Sequence[str], environ: Mapping[str, str], place: Path
-) -> tuple[Entry, Sequence[str]]:
-    """Return how a gateway of a config file is started, and what is left out of the file."""
-    from agent_utilities.upstream.configuration.config_files import read_config
-
+def _gateway_entry(file: Path, name: str, options: Sequence[str], environ: Mapping[str, str], place: Path) -> Entry:
+    """Return how a gateway of a config file is started."""
     if os.path.realpath(file) == os.path.realpath(place):
         hint = "move its servers to a file of their own; beside the gateway, the client would start each itself too"
         raise InputError("the client's own file", str(file), "option --gateway", hint)
-    problems = read_config([file], {**os.environ, **environ}).problems
     arguments = ("gateway", os.path.abspath(file), "-t", "stdio", *options)
-    return Entry(name, _program("agent-utilities"), arguments, environ, "auto"), problems
+    return Entry(name, _program("agent-utilities"), arguments, environ, "auto")
 
 
 def _program(name: str) -> str:
@@ -219,128 +238,8 @@ def _left_behind(server: str, chosen: Mapping[str, str], environ: Mapping[str, s
 
 def _taken(file: Path, chosen: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
     """Return the variables of this shell that a config file names, and that its client does not give it."""
+    from agent_utilities.cli.moving import taken_in
     from agent_utilities.upstream.configuration.config_text import read_bytes
-    from agent_utilities.upstream.configuration.variables import names_in
 
-    text = read_bytes(file).decode(errors="replace")
-    named = {*names_in(text), *re.findall(r"\$(\w+)", text)}  # Gemini's files have them without braces
+    named = taken_in(read_bytes(file).decode(errors="replace"))
     return sorted(name for name in named if name in environ and name not in {*chosen, *_PASSED_ON})
-
-
-def add_entry(
-    path: Path, key: str, name: str, entry: dict[str, Any], *, replace: bool, host: Host | None = None
-) -> Path | None:
-    """Add an entry to the object that has a key in a file's object; both are made where there is none.
-
-    The file is swapped whole, so that its reader sees the old or the new one, after the old was copied beside it. A
-    link is followed, and stays. What can't be kept is refused, and the file is as it was. In TOML and YAML the entry is
-    put in as text, and taken where the file then says what it said, and that.
-
-    Return the copy; None where there was no file, or the entry stood there already.
-    """
-    target, form, host = Path(os.path.realpath(path)), form_of(path), host or Host("", key=key)
-    before, content = _content(target, path, host.new)
-    told = content.setdefault(key, [] if host.is_list and form == "YAML" else {})
-    entries = by_name(told) if host.is_list else told
-    if not isinstance(entries, dict):
-        _refuse(f"{key!r} is no object", path)
-    there, wanted = entries.get(name), {"name": name, **entry} if isinstance(told, list) else entry
-    if there == wanted:
-        return None
-    if there is not None and not replace:
-        hint = "add --replace to put this one in place"
-        raise InputError(f"another {name!r} is there", str(path), "option --write", hint)
-    if isinstance(told, list):
-        told.insert(0, wanted)
-    else:
-        told[name] = wanted
-    after = _json(before, content, path) if form == "JSON" else _with(before, form, host, name, entry)
-    try:
-        is_put_in = form == "JSON" or (there is None and parsed(after.encode(), path) == content)
-    except ConfigError:
-        is_put_in = False
-    if not is_put_in:
-        _refuse("the entry can't be put in beside what is there", path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    copy = None
-    if target.exists():
-        copies = (target.with_name(f"{target.name}.bak{number or ''}") for number in count())
-        copy = next(copy for copy in copies if not os.path.lexists(copy))
-        shutil.copy2(target, copy)
-    write_whole(target, f"{after.rstrip()}\n".encode(), mode=target.stat().st_mode & 0o7777 if copy else 0o600)
-    return copy
-
-
-def _json(before: str, content: dict[str, Any], path: Path) -> str:
-    """Return an object, indented as it was, with escapes where it had nothing but ASCII."""
-    beside = re.search(r"^\s*\{\n([ \t]+)\"", before)
-    try:
-        return json.dumps(content, indent=beside[1] if beside else 2, ensure_ascii=before.isascii(), allow_nan=False)
-    except ValueError:
-        _refuse("a number is none, or too large to be kept", path)
-
-
-def _written(form: str, host: Host, name: str, entry: Mapping[str, Any]) -> str:
-    """Return an entry as a file has it that has nothing else."""
-    if form == "TOML":
-        names = [json.dumps(f) + " = " + json.dumps(v) for f, v in entry.get("env", {}).items()]
-        told = {field: json.dumps(value) for field, value in entry.items()}
-        told |= {"env": f"{{ {', '.join(names)} }}"} if names else {}
-        table = name if re.fullmatch(r"[\w-]+", name, re.ASCII) else json.dumps(name)
-        return "\n".join([f"[{host.key}.{table}]", *(f"{field} = {value}" for field, value in told.items())])
-    entries = [{"name": name, **entry}] if host.is_list and form == "YAML" else {name: entry}
-    if form == "JSON":
-        return json.dumps({host.key: entries}, indent=2, ensure_ascii=False)
-    from yaml import safe_dump  # as where it is read
-
-    return str(safe_dump({host.key: entries}, sort_keys=False, allow_unicode=True, width=MAX_YAML))
-
-
-def _with(before: str, form: str, host: Host, name: str, entry: Mapping[str, Any]) -> str:
-    """Return TOML or YAML with an entry put in: at the end, or as the first beneath a key that is there."""
-    written = _written(form, host, name, entry)
-    key = rf"^({re.escape(host.key)}:)(?:[ \t]*(?:\{{\}}|\[\]|null|~))?([ \t]+#.*)?[ \t]*(?:\n|\Z)"
-    there = re.search(key, before, re.MULTILINE)
-    if form == "TOML" or not there:
-        return f"{before.rstrip()}\n\n{written}".lstrip()
-    block, rest = written.partition("\n")[2], before[there.end() :]
-    beside = re.match(r"(?:[ \t]*(?:#.*)?\n)*( *)", rest)
-    space = (beside[1] if beside else "") or ("" if host.is_list else "  ")
-    return f"{before[: there.start()]}{there[1]}{there[2] or ''}\n{indent(dedent(block), space)}{rest}"
-
-
-def _content(file: Path, path: Path, new: str) -> tuple[str, dict[str, Any]]:
-    """Return what a file has, as text and as an object; what a new one must have where there is none."""
-    try:
-        with open_regular(file) as opened:
-            text = opened.read().decode("utf-8-sig").replace("\r\n", "\n")
-    except FileNotFoundError:
-        text = ""
-    except (OSError, UnicodeDecodeError) as error:
-        _refuse(f"can't read the file, {error}", path)
-    if form_of(path) != "JSON":
-        text = text if text.strip() else new
-        try:
-            return text, parsed(text.encode(), path) if text.strip() else {}
-        except ConfigError as error:
-            _refuse(error.what, path)
-    try:
-        content = json.loads(text, object_pairs_hook=_without_repeats) if text.strip() else {}
-    except ValueError as error:
-        _refuse(f"not plain JSON ({error}), and comments or trailing commas could not be kept", path)
-    if not isinstance(content, dict):
-        _refuse("no JSON object", path)
-    return text, content
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands twice in an object")
-    return content
-
-
-def _refuse(what: str, path: Path) -> NoReturn:
-    hint = "nothing was written; mend the file, or add by hand what is printed without --write"
-    raise InputError(what, str(path), "option --write", hint)

@@ -21,7 +21,7 @@ MAX_SERVERS = 1000
 """The most servers that are read from one file."""
 
 
-def _read_file(
+def read_told(
     path: Path,
     told: Mapping[str, Any],
     environ: Mapping[str, str],
@@ -82,7 +82,7 @@ def read_config(files: Sequence[Path], environ: Mapping[str, str], *, folder: Pa
     for path in files:
         try:
             content = read_bytes(path)
-            servers, reader = _read_file(path, parsed(content, path), environ, folder or Path.cwd(), files)
+            servers, reader = read_told(path, parsed(content, path), environ, folder or Path.cwd(), files)
         except ConfigError as error:
             errors.append(error)
             problems.append(str(error))
@@ -111,7 +111,7 @@ def read_servers(told: Mapping[str, Any], environ: Mapping[str, str]) -> Gateway
     Raises:
         ConfigError: it can't be read as a config file's.
     """
-    servers, reader = _read_file(Path("mcp.json"), told, environ, Path.cwd())
+    servers, reader = read_told(Path("mcp.json"), told, environ, Path.cwd())
     upstreams = _apart(servers, reader.problems)
     return GatewayConfig(upstreams=upstreams, problems=tuple(reader.problems), notices=tuple(reader.notices))
 
@@ -135,7 +135,7 @@ def _apart(servers: Mapping[str, UpstreamConfig | None], problems: list[str]) ->
 
 def read_unfilled(path: Path, content: bytes, environ: Mapping[str, str]) -> tuple[UpstreamConfig, ...]:
     """Return a file's servers with every value of the environment left a reference, for a person to see."""
-    servers, _ = _read_file(path, parsed(content, path), environ, Path.cwd(), [path], keeps_references=True)
+    servers, _ = read_told(path, parsed(content, path), environ, Path.cwd(), [path], keeps_references=True)
     return tuple(filter(None, servers.values()))
 
 

@@ -1,0 +1,156 @@
+"""`agent-utilities connect --move`: a host's servers go to a gateway's file, and come back; none is ever in neither."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NoReturn
+
+from agent_utilities.cli.client_file import content_of, copied, json_text, numbered
+from agent_utilities.errors import InputError
+from agent_utilities.runtime.process_io import write_whole
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.configuration.config_files import digest, read_told
+from agent_utilities.upstream.configuration.config_text import form_of
+from agent_utilities.upstream.configuration.host_files import Host, containers, reading_of
+from agent_utilities.upstream.configuration.variables import names_in
+
+_BY_HAND = "nothing was moved; move them by hand, and then `agent-utilities connect HOST --gateway FILE --write`"
+_KEY = "mcpServers"
+
+
+def move_servers(
+    place: Path, file: Path, host: Host, name: str, entry: dict[str, Any], *, replace: bool
+) -> tuple[list[str], dict[str, str]]:
+    """Move the servers of a host's file to a gateway's, and leave the gateway's entry in their place.
+
+    Return which moved, and of each other why it stays. Each file has a copy beside it, and the host's a record by which
+    `undo_move` takes the move back, before the first is swapped; the gateway's is the first.
+    """
+    (before, content), (own_before, own) = _opened(place, host.key), _opened(file, _KEY)
+    moved, stays = _parted(place, content, file, own, host.key, before)
+    if name in stays and content[host.key][name] != entry and not replace:
+        _refuse(f"another {name!r} is there", place, "add --replace to put the gateway in its place")
+    if not moved:
+        why = "; ".join(f"{server!r} stays: {reason}" for server, reason in stays.items())
+        _refuse("it has no server to move", place, why or _BY_HAND)
+    own[_KEY] |= moved
+    content[host.key] = {server: said for server, said in content[host.key].items() if server in stays} | {name: entry}
+    _swap(place, {file: json_text(own_before, own, file), place: json_text(before, content, place)})
+    return [*moved], {server: why for server, why in stays.items() if server != name}
+
+
+def taken_in(text: str) -> set[str]:
+    """Return the variables that a config file names; Gemini's have them without braces."""
+    return {*names_in(text), *re.findall(r"\$(\w+)", text)}
+
+
+def _opened(path: Path, key: str) -> tuple[str, dict[str, Any]]:
+    """Return what a file has, as text and as an object with one under a key; refuse what could not be written back."""
+    if form_of(path) != "JSON":
+        _refuse(f"{form_of(path)} can't be written back as it was", path, _BY_HAND)
+    try:
+        text, content = content_of(Path(os.path.realpath(path)), path, "")
+    except InputError as error:
+        _refuse(error.what, path, _BY_HAND)
+    if any(not where for where, _ in containers(content, Path.cwd())):
+        _refuse("its servers stand under no key", path, f'put them under "{_KEY}"')
+    if not isinstance(content.setdefault(key, {}), dict):
+        _refuse(f"{key!r} is no object", path, _BY_HAND)
+    return text, content
+
+
+def _parted(
+    place: Path, content: Mapping[str, Any], file: Path, own: Mapping[str, Any], key: str, text: str
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what the gateway's file is to have of each server that it reads alike, and why the others stay.
+
+    As it is written, where that does, or with its folders in full, since what they are relative to is another there.
+    """
+    folder, environ = Path.cwd(), {name: f"the value of {name}" for name in taken_in(text)} | os.environ
+    fill = reading_of(place, content, environ, folder, keeps_references=True).fill
+    moved, stays = dict[str, Any](), dict[str, str]()
+    was_read = read_told(place, content, environ, folder, [file])[0]
+    for name, said in content[key].items():
+        was = was_read.get(name)
+        if was is None or "${input:" in json.dumps(said):
+            stays[name] = (
+                "it can't be read, or is the gateway itself" if was is None else "its host asks for a value"
+            )
+            continue
+        forms = [said, {**({"cwd": was.cwd} if was.cwd else {}), **_filled(said, fill)}]
+        if (there := own[_KEY].get(name)) is not None and there not in forms:
+            stays[name] = f"{file} has another of its name"
+            continue
+        for form in forms:
+            read = read_told(file, {**own, _KEY: {name: form}}, environ, folder, [file])[0][name]
+            if read is not None and _bare(read) == _bare(was):
+                moved[name] = form
+                break
+        else:
+            stays[name] = f"{file} would be read otherwise"
+    return moved, stays
+
+
+def _bare(upstream: UpstreamConfig) -> UpstreamConfig:
+    """Return a server without where it stands and how its keys are written."""
+    return upstream.model_copy(update={"source": "", "keys": {}})
+
+
+def _filled(said: Any, fill: Callable[[str], str]) -> Any:
+    """Return a value with the places in its texts in full, and each other variable as it is."""
+    if isinstance(said, dict):
+        return {key: _filled(value, fill) for key, value in said.items()}
+    if isinstance(said, list):
+        return [_filled(value, fill) for value in said]
+    return fill(said) if isinstance(said, str) else said
+
+
+def _swap(place: Path, texts: Mapping[Path, str]) -> None:
+    """Put texts in place of files, after each was copied, and a record beside the first says what was where."""
+    place, swaps = Path(os.path.realpath(place)), list[tuple[Path, bytes, Path | None]]()
+    for path, text in texts.items():
+        target = Path(os.path.realpath(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        swaps.append((target, f"{text}\n".encode(), copied(target)))
+    told = [{"file": str(path), "copy": copy and copy.name, "digest": digest(text)} for path, text, copy in swaps]
+    record = next(record for record in numbered(place, ".moved") if not os.path.lexists(record))
+    write_whole(record, json.dumps(told).encode())
+    most = place.stat().st_mode & 0o7777  # secrets that nobody else could read go to no file that others can
+    for target, content, copy in swaps:
+        write_whole(target, content, mode=(copy.stat().st_mode if copy else 0o600) & most)
+
+
+def undo_move(place: Path) -> list[Path]:
+    """Put both files of the last move back as they were, and return them; refuse where one was changed since."""
+    place = Path(os.path.realpath(place))
+    if not (records := [*takewhile(os.path.exists, numbered(place, ".moved"))]):
+        _refuse("none of its servers were moved", place, "name the host, and its --project, that they were moved from")
+    back = []
+    for told in reversed(json.loads(records[-1].read_bytes())):  # the host's first, so that each is in one of them
+        file, copy = Path(told["file"]), told["copy"] and Path(told["file"]).with_name(told["copy"])
+        if copy and not copy.exists():
+            _refuse("the copy of the file is gone", copy, "put the servers back by hand")
+        was, now = (path.read_bytes() if path and path.exists() else None for path in (copy, file))
+        if now != was and (now is None or digest(now) != told["digest"]):
+            hint = f"nothing was put back; put the servers back by hand: what it was is in {copy or 'no file'}"
+            _refuse("the file was changed since", file, hint)
+        back.append((file, copy, was))
+    for file, copy, was in back:
+        if copy is None or was is None:
+            file.unlink(missing_ok=True)
+        else:
+            write_whole(file, was, mode=copy.stat().st_mode & 0o7777)
+    records[-1].unlink()
+    for _, copy, _ in back:
+        if copy:
+            copy.unlink()
+    return [file for file, _, _ in back]
+
+
+def _refuse(what: str, path: Path, hint: str) -> NoReturn:
+    raise InputError(what, str(path), "option --move", hint)
