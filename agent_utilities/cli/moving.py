@@ -78,9 +78,7 @@ def _parted(
     for name, said in content[key].items():
         was = was_read.get(name)
         if was is None or "${input:" in json.dumps(said):
-            stays[name] = (
-                "it can't be read, or is the gateway itself" if was is None else "its host asks for a value"
-            )
+            stays[name] = "it can't be read, or is the gateway itself" if was is None else "its host asks for a value"
             continue
         forms = [said, {**({"cwd": was.cwd} if was.cwd else {}), **_filled(said, fill)}]
         if (there := own[_KEY].get(name)) is not None and there not in forms:

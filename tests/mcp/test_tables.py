@@ -40,6 +40,17 @@ class TestNames:
         assert any(line.startswith(f"{NAME}  denied   denied in its ") for line in lines)
         assert all(f" {tag}" in " ".join(lines) for tag in ("kubernetes,", "read,", "cluster"))
 
+    @every("name", ["playwright_browser_take_screenshot", f"github-enterprise_{NAME}", "n" * 79])
+    def test_are_whole_on_80_columns_however_many_columns_are_beside_them(self, name: str) -> None:
+        table = NamesTable("", "server", "transport", "state", "tools", "permitted", "≈ tokens", "seconds")
+        table.add_row(name, "stdio", "waits for a login", "1,024", "1,000", "451,000", "1.25")
+        lines = printed(table, 80)
+        assert (lines[0], lines[2].rstrip()) == (
+            "server  transport  state  tools  permitted  ≈ tokens  seconds".ljust(80).rstrip(),
+            name,
+        )
+        assert lines[3].rstrip().split("  ")[1:] == ["stdio", "waits for a login", "1,024", "1,000", "451,000", "1.25"]
+
     def test_are_broken_where_there_is_no_other_way(self) -> None:
         assert NAME in "".join(line.split("  ")[0] for line in listed(40))
 

@@ -14,6 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -63,14 +64,16 @@ def counted(n: int, one: str, many: str = "") -> str:
 
 
 class NamesTable:
-    """A table that a console prints no wider than it is: words are wrapped, and names are kept whole before texts are.
+    """A table that a console prints no wider than it is: words are wrapped, and names are kept whole.
+
+    Where names leave the other columns no room, each has a line of its own, and what is said of it stands below.
 
     Columns of numbers are flush right.
 
     Args:
         title: what stands over it, as markup; empty for nothing.
         headings: of its columns. One without a heading is of charts, and left out where they would need others' room.
-        n_names: how many columns, the first ones, have names, kept whole where that leaves room for the others.
+        n_names: how many columns, the first ones, have names.
     """
 
     def __init__(self, title: str, *headings: str, n_names: int = 1) -> None:
@@ -101,9 +104,16 @@ class NamesTable:
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
         room = options.max_width - sum(min(_wanted(column), _NARROW) + _GAP for column in columns[self._n_names :])
         names_fit = sum(_wanted(column) + _GAP for column in columns[: self._n_names]) - _GAP <= room
+        if self._n_names and not names_fit:
+            heading, *rows = zip(*columns, strict=True)
+            yield from (Text("  ", "bold").join(heading), Text("─" * options.max_width))
+            for row in rows:
+                yield Text("  ", overflow="fold").join(row[: self._n_names])
+                yield Padding(Text("  ", overflow="fold").join(filter(None, row[self._n_names :])), (0, 0, 0, 2))
+            return
         for place, column in enumerate(columns):
             is_number = all(_NUMBER.fullmatch(cell.plain) for cell in column[1:])
-            is_whole = names_fit and place < self._n_names
+            is_whole = place < self._n_names
             table.add_column(column[0], justify="right" if is_number else "left", overflow="fold", no_wrap=is_whole)
         for i, cells in enumerate(zip(*(column[1:] for column in columns), strict=True)):
             table.add_row(*cells, end_section=i in self._lines)
