@@ -9,15 +9,14 @@ a library that cuts every script well (ICU) weighs more than all else that is in
 from __future__ import annotations
 
 import re
+import string
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
 
-from agent_utilities.catalog.document import split_identifier
-
 PARTICLES = frozenset("on off in out up down over under before after above below back again all".split())
 """English stop words that tell `turn on` from `turn off`: between tools that fit alike they decide."""
-STOPWORDS = frozenset(
+_ENGLISH = frozenset(
     """
     a about above after again all also am an and any are as at be because been before being below between both but by
     can could did do does doing down during each few for from further get give had has have having he help her here
@@ -27,8 +26,7 @@ STOPWORDS = frozenset(
     ve very want was we were what when where which while who whom why will with would you your find
     """.split()
 )
-"""Of English, and for texts in English alone: `in` is Vietnamese for to print, `on` Turkish for ten."""
-_OTHER_STOPWORDS = frozenset(
+_OTHERS = frozenset(
     """
     aber als auch auf aus bei bitte bitteschön das dass dem den der des die dies diese ein eine einem einen einer es für
     gib hat ich ist kann kannst können man mein meine meinen mich mir mit nach nicht oder sie sind um und uns vom von
@@ -46,8 +44,11 @@ _OTHER_STOPWORDS = frozenset(
     این که برای من של את על עם לי מה זה אני
     """.split()
 )
-"""Function words of other languages, which say nothing in texts that are not in English."""
-_FOREIGN = _OTHER_STOPWORDS - STOPWORDS
+_FOREIGN = _OTHERS - _ENGLISH
+_SINGLE = frozenset(string.ascii_lowercase + string.digits)
+STOPWORDS = _ENGLISH | _SINGLE
+"""What says nothing in a text in English, and says something in others: `in` is Vietnamese for to print."""
+_OTHER_STOPWORDS = _OTHERS | _SINGLE
 _JOINERS = "\u200c\u200d"
 _WORD = re.compile(r"[^\W_]+")
 _PIECE = re.compile(
@@ -81,6 +82,20 @@ def tokens(text: str) -> list[str]:
     return _WORD.findall(text) if text.isascii() else _marked_word().findall(unicodedata.normalize("NFKC", text))
 
 
+_BORDER = re.compile(
+    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])|[_\W]+"
+)
+
+
+def split_identifier(name: str) -> str:
+    """Return the words of an identifier: split by case, digits, underscores, dots and other punctuation.
+
+    >>> split_identifier("getHTTPStatus.v2"), split_identifier("listPDFsByURL")
+    ('get HTTP Status v 2', 'list PDFs By URL')
+    """
+    return " ".join(part for part in _BORDER.split(name) if part)
+
+
 def words(text: str) -> list[str]:
     """Return the words of a text, folded, in order; identifiers as their parts, unspaced scripts in pairs.
 
@@ -98,6 +113,8 @@ def parts(token: str) -> list[str]:
         return list(_in_pieces(token.casefold()))
     if token.islower():
         return [token]
+    if token.isalpha() and (token[1:].islower() or token.isupper()):
+        return [token.lower()]
     split = split_identifier(token).split()
     is_spelt_out = all(len(part) == 1 for part in split)
     return [token.casefold()] if is_spelt_out else [part.casefold() for part in split]
@@ -143,14 +160,11 @@ def stopwords_of(text: str) -> frozenset[str]:
     It is English where as many of its words are function words of it as can't be English: those of other languages, and
     words with letters beyond ASCII. A text of neither is taken for it: names, and orders of two words.
     """
-    told = {token.casefold() for token in tokens(text[:_N_TOLD])}
-    n_others = len(_FOREIGN & told) + sum(not word.isascii() and word not in _FOREIGN for word in told)
-    return STOPWORDS if len(STOPWORDS & told) >= n_others else _OTHER_STOPWORDS
-
-
-def is_content_word(word: str, stopwords: frozenset[str] = STOPWORDS) -> bool:
-    """Return whether a word says something by itself: no stopword and no single letter."""
-    return word not in stopwords and not (len(word) == 1 and word.isascii())
+    told = set(tokens(text[:_N_TOLD].casefold()))
+    n_others = len(_FOREIGN & told)
+    if not text.isascii():
+        n_others += sum(not word.isascii() for word in told - _FOREIGN)
+    return STOPWORDS if len(_ENGLISH & told) >= n_others else _OTHER_STOPWORDS
 
 
 _EVERYTHING = re.compile(

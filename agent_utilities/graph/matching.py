@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from agent_utilities.catalog.words import is_content_word, stopwords_of, without_negated, words
+from agent_utilities.catalog.words import stopwords_of, without_negated, words
 from agent_utilities.graph import cypher
 from agent_utilities.graph.base import Reads
 from agent_utilities.runtime.waiting import in_turns
@@ -26,7 +26,7 @@ def normalise(query: str) -> str:
 def terms(text: str) -> list[str]:
     """Return the words of a normalised query that are worth matching, a plural `s` cut off, at most 16."""
     stopwords = stopwords_of(text)
-    told = [word for word in words(without_negated(text)) if is_content_word(word, stopwords)]
+    told = [word for word in words(without_negated(text)) if word not in stopwords]
     return list(dict.fromkeys(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in told))[
         :_MAX_TERMS
     ]

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from cachetools import LRUCache, cached
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.catalog.words import is_content_word, words
+from agent_utilities.catalog.words import STOPWORDS, words
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
 
 BY_WORDS = "ranked by words alone"
@@ -249,7 +249,7 @@ def plain_matches(query: str, rows: Iterable[Row], limit: int) -> tuple[tuple[st
     """
     text = query.strip()[:_N_CHARACTERS]
     query_words = words(text)[:_N_QUERY_WORDS]
-    wanted = frozenset(filter(is_content_word, query_words)) or frozenset(query_words)
+    wanted = frozenset(query_words) - STOPWORDS or frozenset(query_words)
     found: list[tuple[bool, int, int, str]] = []
     for name, title, description in rows:
         told = f"{title}\n{description[:_N_CHARACTERS]}"

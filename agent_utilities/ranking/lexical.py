@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import count
 
-from agent_utilities.catalog.document import ToolDocument, split_identifier
-from agent_utilities.catalog.words import without_negated
+from agent_utilities.catalog.document import ToolDocument
+from agent_utilities.catalog.words import split_identifier, without_negated
 from agent_utilities.ranking import base
 from agent_utilities.ranking.answerability import N_NEIGHBOURS, PastRequests
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
@@ -261,12 +263,12 @@ class LexicalRanker:
 
         `cause` says why there is no more than a lexical index, where more was asked for.
         """
-        term_numbers: dict[str, int] = {}
+        term_numbers: defaultdict[str, int] = defaultdict(count().__next__)
         terms = [read_document(document, term_numbers) for document in documents]
         server_numbers: dict[str, int] = {}
         servers = [server_numbers.setdefault(document.server, len(server_numbers)) for document in documents]
         names, spellings = places_by_name(documents), spellings_of(term_numbers)
-        view = partial(_view, terms, term_numbers, spellings, names, np.array(servers, dtype=np.intp))
+        view = partial(_view, terms, dict(term_numbers), spellings, names, np.array(servers, dtype=np.intp))
         return LexicalIndex(base.views_of(view(), len(documents), view), cause)
 
 

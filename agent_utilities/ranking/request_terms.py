@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rapidfuzz import process
-from rapidfuzz.distance import OSA
-
-from agent_utilities.catalog.words import PARTICLES, STOPWORDS, is_content_word, parts, stopwords_of, tokens
+from agent_utilities.catalog.words import PARTICLES, STOPWORDS, parts, stopwords_of, tokens
 from agent_utilities.ranking.arrays import Scores
 from agent_utilities.ranking.terms import GRAM, Postings, as_one, grams, stem
 
@@ -83,14 +80,14 @@ class _Reading:
         """Take in a request."""
         stopwords = stopwords_of(text)
         told = self._words(text)[:_N_QUERY_WORDS]
-        n_content = sum(is_content_word(word, stopwords) for word in told)
+        n_content = sum(word not in stopwords for word in told)
         joined = self._joined(told)
         for place, word in enumerate(told):
-            if n_content and not is_content_word(word, stopwords):
+            if n_content and word in stopwords:
                 if word in PARTICLES and (row := self.postings.row(word)) is not None:
                     self.particles[row] = None
-            elif self._take(word, stem(word)):
-                self.unknown.update(term for term in (word, stem(word)) if not self._has(term))
+            elif len(missing := self._take(word, stem(word))) < 2:
+                self.unknown.update(missing)
                 self._take(as_one(word), beside=True, word=word)
             elif place not in joined:
                 self._take_what_is_near(word, n_content)
@@ -109,41 +106,42 @@ class _Reading:
     def _has(self, term: str) -> bool:
         return self.postings.row(term) is not None
 
-    def _take(self, *terms: str, beside: bool = False, word: str = "") -> bool:
-        """Take those of a word's terms that some tool has, the word itself first; return whether there is any."""
-        is_known = False
+    def _take(self, *terms: str, beside: bool = False, word: str = "") -> list[str]:
+        """Take those of a word's terms that some tool has, the word itself first; return the others."""
+        missing: list[str] = []
         for term in terms:
-            if (row := self.postings.row(term)) is not None:
-                is_known = True
-                if beside:
-                    self.beside[row] = None
-                else:
-                    self.idf_by_row.setdefault(row, float(self.postings.idf[row]))
-                if term == terms[-1] or term.startswith(GRAM):
-                    self.word_by_row.setdefault(row, word or terms[0])
-        return is_known
+            if (row := self.postings.row(term)) is None:
+                missing.append(term)
+                continue
+            if beside:
+                self.beside[row] = None
+            elif row not in self.idf_by_row:
+                self.idf_by_row[row] = float(self.postings.idf[row])
+            if beside or term == terms[-1]:
+                self.word_by_row.setdefault(row, word or terms[0])
+        return missing
 
     def _joined(self, told: list[str]) -> set[int]:
-        """Take neighbours that some tool has as one word, two and three; return the places of their words."""
+        """Take neighbours that some tool has as one word, two or three; return the places of their words."""
         places: set[int] = set()
         for n in (2, 3):
             for place in range(len(told) - n + 1):
                 whole = "".join(told[place : place + n])
-                if self._take(whole, stem(whole)):
+                if self._has(stemmed := stem(whole)):  # a tool that has a word has its stem
+                    self._take(whole, stemmed)
                     places.update(range(place, place + n))
         return places
 
     def _take_what_is_near(self, word: str, n_content: int) -> None:
         """Take what a word that no tool has may stand for; else it counts against the request, twice."""
-        if self._take(as_one(word), word=word):
+        if not self._take(as_one(word), word=word):
             return
         if n_content <= _MOST_WORDS_TO_MEND and (meant := self._nearest(word, is_alone=n_content == 1)):
             self._take(meant, stem(meant), word=word)
             self.unknown.add(word)
             return
-        if len(pieces := grams(word)) and self._has(GRAM):
-            share = sum(map(self._has, pieces)) / len(pieces)
-            if share >= _LEAST_GRAMS:
+        if self._has(GRAM) and (pieces := grams(word)):
+            if sum(map(self._has, pieces)) >= _LEAST_GRAMS * len(pieces):
                 self._take(*pieces, beside=True, word=word)
                 self.unknown.add(word)
                 return
@@ -157,6 +155,9 @@ class _Reading:
         letters = len(word)
         if letters < (_LEAST_LETTERS if is_alone else _LEAST_LETTERS + 1) or not word.isalpha():
             return ""
+        from rapidfuzz import process  # few requests need it
+        from rapidfuzz.distance import OSA
+
         most = 2 if is_alone and letters >= _LETTERS_TO_TRUST else 1
         lengths = range(max(_LEAST_LETTERS, letters - most), letters + most + 1)
         near: list[tuple[int, bool, str]] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +21,6 @@ from agent_utilities.catalog.words import (
     PARTICLES,
     STOPWORDS,
     bare,
-    is_content_word,
     parts,
     stopwords_of,
     tokens,
@@ -87,23 +87,19 @@ BESIDE = "beside"
 _BESIDE_OF = frozenset(("name", "title", "description", "hints", "parameters", "tags"))
 
 
-def count_terms(text: str, stopwords: frozenset[str] | None = None) -> dict[str, float]:
-    """Return how often a text has each term: words as they stand, and their stems.
+def count_terms(text: str) -> dict[str, float]:
+    """Return how often a text has each term: words as they stand, and their stems."""
+    stopwords = stopwords_of(text)
+    return _counts([word for word in words(text) if word not in stopwords])
 
-    `stopwords` are of the language that it is in; as it reads where None.
-    """
+
+def _counts(told: Iterable[str]) -> dict[str, float]:
     counts: dict[str, float] = {}
-    if text:
-        stopwords = stopwords_of(text) if stopwords is None else stopwords
-        _count(counts, (word for word in words(text) if is_content_word(word, stopwords)))
-    return counts
-
-
-def _count(counts: dict[str, float], said: Iterable[str]) -> None:
-    for word in said:
+    for word in told:
         stemmed = stem(word)
         counts[word] = counts.get(word, 0) + SURFACE_WEIGHT
         counts[stemmed] = counts.get(stemmed, 0) + 1
+    return counts
 
 
 def as_one(word: str) -> str:
@@ -148,8 +144,8 @@ class DocumentTerms(NamedTuple):
         return np.frombuffer(self.terms, dtype=np.int32)[is_own]
 
 
-def read_document(document: ToolDocument, term_numbers: dict[str, int]) -> DocumentTerms:
-    """Return how often a tool has each term; new terms are added to the numbers of those of the tools before.
+def read_document(document: ToolDocument, term_numbers: defaultdict[str, int]) -> DocumentTerms:
+    """Return how often a tool has each term, by the numbers of terms, which number those that are new.
 
     Some a tool is found by that its length and its likeness to others take no notice of: neighbours joined, particles,
     all words of its name, and the grams of a text that isn't English.
@@ -159,14 +155,15 @@ def read_document(document: ToolDocument, term_numbers: dict[str, int]) -> Docum
     stopwords = stopwords_of(f"{document.title} {document.description}")
     beside: dict[str, float] = {}
     for field, name in enumerate(FIELD_WEIGHTS):
-        counts = beside
-        if name != BESIDE:
-            counts = {}
-            _count(counts, _told(texts[name], name, stopwords, beside) if texts[name] else ())
-        for term, amount in counts.items():
-            terms.append(term_numbers.setdefault(term, len(term_numbers)))
-            fields.append(field)
-            amounts.append(amount)
+        if name == BESIDE:
+            counts = beside
+        elif text := texts[name]:
+            counts = _counts(_told(text, name, stopwords, beside))
+        else:
+            continue
+        terms.extend(map(term_numbers.__getitem__, counts))
+        fields.extend([field] * len(counts))
+        amounts.extend(counts.values())
     return DocumentTerms(terms.tobytes(), fields.tobytes(), amounts.tobytes())
 
 
@@ -175,10 +172,13 @@ def _told(text: str, field: str, stopwords: frozenset[str], beside: dict[str, fl
     said: list[str] = []
     joints: list[str] = []
     for token in tokens(text):
+        if token.islower() and token.isascii():
+            said.append(token)
+            continue
         said += (words := parts(token))
         if len(words) > 1 and field != "name" and token.isascii():
             joints += _joined(words)
-    told = [word for word in said if is_content_word(word, stopwords)]
+    told = [word for word in said if word not in stopwords]
     if field in _BESIDE_OF:
         others = {*said}.difference(told) if field == "name" else PARTICLES.intersection(said)
         if stopwords is STOPWORDS:
@@ -203,11 +203,10 @@ Spellings = Mapping[tuple[str, int], Sequence[str]]
 
 def spellings_of(terms: Iterable[str]) -> Spellings:
     """Return those of a catalog's terms that are words of letters."""
-    spellings: dict[tuple[str, int], list[str]] = {}
-    for term in terms:
-        if term.isalpha():
-            spellings.setdefault((term[0], len(term)), []).append(term)
-    return spellings
+    spellings: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+    for term in filter(str.isalpha, terms):
+        spellings[term[0], len(term)].append(term)
+    return dict(spellings)
 
 
 _TERM_BYTES = 100

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from cachetools import LRUCache, cachedmethod
 
-from agent_utilities.catalog.words import is_content_word, words
+from agent_utilities.catalog.words import STOPWORDS, words
 from agent_utilities.ranking.arrays import Places, Scores, Vectors, np, single_blas_thread
 from agent_utilities.ranking.base import N_DECIMALS
 from agent_utilities.ranking.terms import SURFACE_WEIGHT, TermWeights, stem
@@ -147,7 +147,7 @@ def _counts(text: str, *, in_pairs: bool = False) -> dict[str, float]:
     counts: dict[str, float] = defaultdict(float)
     stems = []
     for word in words(text):
-        is_content = is_content_word(word)
+        is_content = word not in STOPWORDS
         stems.append(stem(word))
         counts[stems[-1]] += 1 if is_content else STOPWORD_WEIGHT
         if is_content and not in_pairs:

@@ -23,7 +23,7 @@ from functools import partial
 from itertools import groupby
 
 from agent_utilities.capabilities.model import LEAST_CHARACTERS, Gate, Route, routed
-from agent_utilities.catalog.words import STOPWORDS, is_content_word, words
+from agent_utilities.catalog.words import STOPWORDS, words
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.embedding import Embedder, read_request
 from agent_utilities.ranking.minilm import ADAPTED_NAME, PLAIN_NAME
@@ -357,7 +357,7 @@ class CapabilityRouter:
 
 def n_said(intent: str) -> int:
     """Return how many different words of what is said say something by themselves."""
-    return sum(map(is_content_word, set(words(intent)) - STOPWORDS))
+    return len(set(words(intent)) - STOPWORDS)
 
 
 def _by_words(index: TriggerIndex, text: str, usable: frozenset[str]) -> Route:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.catalog.words import is_content_word, words
+from agent_utilities.catalog.words import STOPWORDS, words
 from agent_utilities.ranking.base import plain_matches
 from tests.ranking.strategies import texts
 
@@ -63,7 +63,7 @@ class TestScores:
     def test_the_best_are_those_of_counting_the_words_of_all(
         self, rows: list[tuple[str, str, str]], query: str, limit: int
     ) -> None:
-        wanted = {word for word in words(query) if is_content_word(word)} or set(words(query))
+        wanted = set(words(query)) - STOPWORDS or set(words(query))
 
         def key(row: tuple[str, str, str]) -> tuple[bool, int, int]:
             in_name, in_text = wanted.intersection(words(row[0])), wanted.intersection(words(" ".join(row[1:])))
