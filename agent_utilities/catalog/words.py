@@ -93,7 +93,9 @@ def split_identifier(name: str) -> str:
     >>> split_identifier("getHTTPStatus.v2"), split_identifier("listPDFsByURL")
     ('get HTTP Status v 2', 'list PDFs By URL')
     """
-    return " ".join(part for part in _BORDER.split(name) if part)
+    if name.isalpha() and (name.isupper() or name[1:].islower()):
+        return name
+    return " ".join(filter(None, _BORDER.split(name)))
 
 
 def words(text: str) -> list[str]:
@@ -113,11 +115,9 @@ def parts(token: str) -> list[str]:
         return list(_in_pieces(token.casefold()))
     if token.islower():
         return [token]
-    if token.isalpha() and (token[1:].islower() or token.isupper()):
-        return [token.lower()]
-    split = split_identifier(token).split()
-    is_spelt_out = all(len(part) == 1 for part in split)
-    return [token.casefold()] if is_spelt_out else [part.casefold() for part in split]
+    split = split_identifier(token).lower().split()
+    is_spelt_out = len(split) == len(token)
+    return [token.lower()] if is_spelt_out else split
 
 
 def _in_pieces(word: str) -> Iterator[str]:
@@ -219,6 +219,11 @@ _WITHOUT = re.compile(
     r"|sans\s+\w+(?:er|ir|re)\b|sin\s+\w+(?:ar|er|ir)\b|sem\s+\w+(?:ar|er|ir)\b|senza\s+\w+(?:are|ere|ire)\b).*",
     re.IGNORECASE | re.DOTALL,
 )
+_NEGATORS = frozenset(
+    "don dont not never avoid without instead rather nie niemals nicht kein keine keinen ohne ne n sans nunca no sin "
+    "sem non mai senza niet nooit geen".split()
+)
+"""Words of letters of ASCII of which any clause that either leaves out has one."""
 _LIMITS = re.compile(r"\b(?:more|less|fewer|later|longer)\s+than\b|\b(?:until|unless)\b", re.IGNORECASE)
 
 
@@ -228,6 +233,8 @@ def without_negated(text: str) -> str:
     >>> without_negated("never send mail, only read"), without_negated("don't forget to send it")
     ('only read', "don't forget to send it")
     """
+    if text.isascii() and _NEGATORS.isdisjoint(_WORD.findall(text.lower())):
+        return text
     clauses = [clause for clause in _CLAUSE.split(text) if clause]
     kept = [_WITHOUT.sub("", clause) for clause in clauses if not _is_negated(clause)]
     return text if kept == clauses else " ".join(kept)

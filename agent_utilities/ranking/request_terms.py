@@ -41,7 +41,7 @@ class RequestTerms:
         """Return those of a request: of its first 256 words, or 8,000 characters."""
         reading = _Reading(postings)
         reading.read(query[:_N_QUERY_CHARACTERS])
-        idf = (*reading.idf_by_row.values(), *(postings.max_idf for _ in reading.unknown))
+        idf = (*reading.idf_by_row.values(), *[postings.max_idf] * len(reading.unknown))
         rows = tuple(dict.fromkeys((*reading.idf_by_row, *reading.beside)))
         return cls(
             rows, idf, sum(reading.idf_by_row.values()), tuple(reading.word_by_row.items()), tuple(reading.particles)
@@ -127,8 +127,8 @@ class _Reading:
         for n in (2, 3):
             for place in range(len(told) - n + 1):
                 whole = "".join(told[place : place + n])
-                if self._has(stemmed := stem(whole)):  # a tool that has a word has its stem
-                    self._take(whole, stemmed)
+                # Whatever has a word has its stem.
+                if (stemmed := stem(whole)) in self.postings.rows and len(self._take(whole, stemmed)) < 2:
                     places.update(range(place, place + n))
         return places
 
