@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_utilities.catalog.document import ToolDocument, first_sentence
-from agent_utilities.catalog.words import split_identifier
+from agent_utilities.catalog.document import ToolDocument, first_sentence, split_identifier
 
 PACKAGES = {
     "awscli": ("1.46.3", "Apache-2.0"),

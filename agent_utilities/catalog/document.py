@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_utilities.catalog.words import split_identifier
-
 SEARCH_HINT = "anthropic/searchHint"
 """The key of a tool's `_meta` under which its author says by what else it is to be found."""
 _N_TEXT_CHARACTERS = 20_000
+_BORDER = re.compile(
+    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])|[_\W]+"
+)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s|[\u3002\uff01\uff1f\n]")
 
 
@@ -131,6 +132,17 @@ def document(
         own_name="" if own_name == name else own_name,
         server_text=origin.text,
     )
+
+
+def split_identifier(name: str) -> str:
+    """Return the words of an identifier: split by case, digits, underscores, dots and other punctuation.
+
+    >>> split_identifier("getHTTPStatus.v2"), split_identifier("listPDFsByURL")
+    ('get HTTP Status v 2', 'list PDFs By URL')
+    """
+    if name.isalpha() and (name.isupper() or name[1:].islower()):
+        return name
+    return " ".join(filter(None, _BORDER.split(name)))
 
 
 def first_sentence(text: str) -> str:

@@ -14,6 +14,8 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cache
 
+from agent_utilities.catalog.document import split_identifier
+
 PARTICLES = frozenset("on off in out up down over under before after above below back again all".split())
 """English stop words that tell `turn on` from `turn off`: between tools that fit alike they decide."""
 _ENGLISH = frozenset(
@@ -30,18 +32,17 @@ _OTHERS = frozenset(
     """
     aber als auch auf aus bei bitte bitteschön das dass dem den der des die dies diese ein eine einem einen einer es für
     gib hat ich ist kann kannst können man mein meine meinen mich mir mit nach nicht oder sie sind um und uns vom von
-    vor was welche wie wir zu zum zur au aux avec ce ces cette dans de du elle en est et il ils je la le les leur ma
-    mes moi mon nous où ou par pas plaît pour quel quelle quels que qui sa ses son sont sur tu un une veux vous al como
-    con cuál cuáles del el está esta este esto hay la las lo los mi mis para por qué quiero se su sus una unos y che
-    chi ci con dei del della delle di e gli ho il ka le mi nel per più quali questo sono un voglio ao aos as com da
-    das do dos eu mais meu meus minha na nas no nos o os ou para pelo por quais quero são seu sua um uma van het een
-    mij mijn op naar voor met ik wat welke zijn att av den det ett för jag med mig min mitt och på som till vad ska
-    ja na nie od się w z za że mi moje jak jest bir bu da ile için mı mi mu ve ne bana benim şu aku anda apa dan dari
-    di ini itu ke pada saya tolong untuk yang ada adalah cho của các những một là và với tôi này trong được в во для до
-    и из к как мне мой мои моя на не о об от по пожалуйста с со у что это я або для з на та у що як
-    το τα τη την της των με μου για από και στο στη στην ένα μια οι ο η σε να في من على إلى الى عن هذا هذه ما هو هي لي
-    مع أن से में को का की के है हैं और मेरे मेरी मुझे यह इस कर करो पर एक क्या जो کو کی کا کے میں سے اور ہے را به از در
-    این که برای من של את על עם לי מה זה אני
+    vor was welche wie wir zu zum zur au aux avec ce ces cette dans de du elle en est et il ils je la le les leur ma mes
+    moi mon nous où ou par pas plaît pour quel quelle quels que qui sa ses son sont sur tu un une veux vous al como con
+    cuál cuáles del el está esta este esto hay las lo los mi mis para por qué quiero se su sus una unos y che chi ci dei
+    della delle di e gli ho ka nel per più quali questo sono voglio ao aos as com da do dos eu mais meu meus minha na
+    nas no nos o os pelo quais quero são seu sua uma van het een mij mijn op naar voor met ik wat welke zijn att av det
+    ett för jag med mig min mitt och på som till vad ska ja nie od się w z za że moje jak jest bir bu ile için mı mu ve
+    ne bana benim şu aku anda apa dan dari ini itu ke pada saya tolong untuk yang ada adalah cho của các những một là và
+    với tôi này trong được в во для до и из к как мне мой мои моя на не о об от по пожалуйста с со у что это я або з та
+    що як το τα τη την της των με μου για από και στο στη στην ένα μια οι ο η σε να في من على إلى الى عن هذا هذه ما هو
+    هي لي مع أن से में को का की के है हैं और मेरे मेरी मुझे यह इस कर करो पर एक क्या जो کو کی کا کے میں سے اور ہے را به
+    از در این که برای של את על עם לי מה זה אני
     """.split()
 )
 _FOREIGN = _OTHERS - _ENGLISH
@@ -80,22 +81,6 @@ def _cluster() -> re.Pattern[str]:
 def tokens(text: str) -> list[str]:
     """Return the runs of letters and digits of a text, with the marks on them, as they are written."""
     return _WORD.findall(text) if text.isascii() else _marked_word().findall(unicodedata.normalize("NFKC", text))
-
-
-_BORDER = re.compile(
-    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])|[_\W]+"
-)
-
-
-def split_identifier(name: str) -> str:
-    """Return the words of an identifier: split by case, digits, underscores, dots and other punctuation.
-
-    >>> split_identifier("getHTTPStatus.v2"), split_identifier("listPDFsByURL")
-    ('get HTTP Status v 2', 'list PDFs By URL')
-    """
-    if name.isalpha() and (name.isupper() or name[1:].islower()):
-        return name
-    return " ".join(filter(None, _BORDER.split(name)))
 
 
 def words(text: str) -> list[str]:

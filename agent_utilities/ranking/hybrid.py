@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.catalog.words import split_identifier, without_negated
+from agent_utilities.catalog.document import ToolDocument, split_identifier
+from agent_utilities.catalog.words import without_negated
 from agent_utilities.errors import RankerError
 from agent_utilities.ranking.answerability import Answerability, PastRequests, PastVectors
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, Vectors, np

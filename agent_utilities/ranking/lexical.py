@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import count
 
-from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.catalog.words import split_identifier, without_negated
+from agent_utilities.catalog.document import ToolDocument, split_identifier
+from agent_utilities.catalog.words import without_negated
 from agent_utilities.ranking import base
 from agent_utilities.ranking.answerability import N_NEIGHBOURS, PastRequests
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, np

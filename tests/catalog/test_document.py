@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from agent_utilities.catalog.document import ToolDocument, ToolServer, document
-from agent_utilities.catalog.words import split_identifier
+from agent_utilities.catalog.document import ToolDocument, ToolServer, document, split_identifier
 
 DEFINITION = {
     "name": "clone_repo",

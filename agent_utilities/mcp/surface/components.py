@@ -15,9 +15,8 @@ from fastmcp.tools.base import Tool
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel
 
-from agent_utilities.catalog.document import SEARCH_HINT
+from agent_utilities.catalog.document import SEARCH_HINT, split_identifier
 from agent_utilities.catalog.model import ComponentKind, Entry, entry
-from agent_utilities.catalog.words import split_identifier
 
 _Server = TypeVar("_Server")
 Component = Tool | Prompt | Resource | ResourceTemplate
