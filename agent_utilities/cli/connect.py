@@ -126,22 +126,17 @@ def connect(
         move: With --gateway, move the client's own servers to the gateway's file, and keep copies of both.
         undo: Take the client's last move back.
     """
-    from agent_utilities.cli.moving import undo_move
-    from agent_utilities.upstream.configuration.config_files import read_config
-
     path, environ, given = config_path(client, project, os.environ), _environ(env or (), os.environ), options or []
     problems: Sequence[str] = ()
     if undo:
-        print(f"as they were before: {', '.join(map(str, undo_move(path)))}")
-        return
+        return _undo(path)
     if gateway is not None:
         if name is not None and name.startswith("-"):  # the first after `--`, where the gateway is given no name
             given, name = [name, *given], None
         entry = _gateway_entry(gateway, name or "gateway", given, environ, path)
         if move:
             _move(entry, client, path, gateway, replace=replace)
-        problems = read_config([gateway], {**os.environ, **environ}).problems
-        left = _taken(gateway, environ, os.environ)
+        problems, left = _problems(gateway, environ), _taken(gateway, environ, os.environ)
     elif name is not None and not move:
         entry = _server_entry(name, given, environ)
         left = _left_behind(entry.name, environ, os.environ)
@@ -150,6 +145,11 @@ def connect(
         raise InputError("no server is named", "", "argument NAME", hint)
     if not move:
         _put(entry, client, path, write=write, replace=replace)
+    _tell(problems, left)
+
+
+def _tell(problems: Sequence[str], left: Sequence[str]) -> None:
+    """Say what is left out of a gateway's file, and which variables its client does not give a server."""
     for line in problems:
         print(f"left out: {line}", file=sys.stderr)
     if left:
@@ -185,6 +185,20 @@ def _move(entry: Entry, client: Client, path: Path, gateway: Path, *, replace: b
     for name, why in stays.items():
         print(f"stays in {path}: {name!r}, {why}", file=sys.stderr)
     print(f"restart {client}; `agent-utilities connect {client} --undo` takes it back", file=sys.stderr)
+
+
+def _undo(path: Path) -> None:
+    """Take the last move out of a client's file back, and say which files are as they were."""
+    from agent_utilities.cli.moving import undo_move
+
+    print(f"as they were before: {', '.join(map(str, undo_move(path)))}")
+
+
+def _problems(file: Path, environ: Mapping[str, str]) -> Sequence[str]:
+    """Return what is left out of a gateway's file."""
+    from agent_utilities.upstream.configuration.config_files import read_config
+
+    return read_config([file], {**os.environ, **environ}).problems
 
 
 def _server_entry(name: str, options: Sequence[str], environ: Mapping[str, str]) -> Entry:
