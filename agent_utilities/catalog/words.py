@@ -221,9 +221,5 @@ def without_negated(text: str) -> str:
     if text.isascii() and _NEGATORS.isdisjoint(_WORD.findall(text.lower())):
         return text
     clauses = [clause for clause in _CLAUSE.split(text) if clause]
-    kept = [_WITHOUT.sub("", clause) for clause in clauses if not _is_negated(clause)]
+    kept = [_WITHOUT.sub("", clause) for clause in clauses if _LIMITS.search(clause) or not _NEGATED.fullmatch(clause)]
     return text if kept == clauses else " ".join(kept)
-
-
-def _is_negated(clause: str) -> bool:
-    return _NEGATED.fullmatch(clause) is not None and not _LIMITS.search(clause)

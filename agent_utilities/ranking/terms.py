@@ -45,14 +45,10 @@ def stem(word: str) -> str:
     Source: Porter, Snowball (the English stemmer).
     """
     # A caller may send words of thousands of letters: those of a language are remembered, no others.
-    return _remembered_stem(word) if len(word) <= _LONGEST_WORD else _stem(word)
+    return _stem(word) if len(word) <= _LONGEST_WORD else _stem.__wrapped__(word)
 
 
 @lru_cache(maxsize=32_768)
-def _remembered_stem(word: str) -> str:
-    return _stem(word)
-
-
 def _stem(word: str) -> str:
     return f"~{word[:-1] if _PLURAL.fullmatch(word) else _stemmer().stemWord(bare(word))}"
 
@@ -155,12 +151,9 @@ def read_document(document: ToolDocument, term_numbers: defaultdict[str, int]) -
     stopwords = stopwords_of(f"{document.title} {document.description}")
     beside: dict[str, float] = {}
     for field, name in enumerate(FIELD_WEIGHTS):
-        if name == BESIDE:
-            counts = beside
-        elif text := texts[name]:
-            counts = _counts(_told(text, name, stopwords, beside))
-        else:
+        if name != BESIDE and not texts[name]:
             continue
+        counts = beside if name == BESIDE else _counts(_told(texts[name], name, stopwords, beside))
         terms.extend(map(term_numbers.__getitem__, counts))
         fields.extend([field] * len(counts))
         amounts.extend(counts.values())
