@@ -161,7 +161,12 @@ class _Reading:
         most = 2 if is_alone and letters >= _LETTERS_TO_TRUST else 1
         lengths = range(max(_LEAST_LETTERS, letters - most), letters + most + 1)
         near: list[tuple[int, bool, str]] = []
-        for first, length in self.postings.spellings if is_alone else [(word[0], length) for length in lengths]:
+        groups = [(word[0], length) for length in lengths]
+        if is_alone:
+            groups = sorted(self.postings.spellings, key=lambda group: group[0] != word[0])
+        for first, length in groups:
+            if first != word[0] and any(distance <= 1 for distance, *_ in near):
+                break  # what begins with another letter is no nearer
             if length in lengths and (spelt := self.postings.spellings.get((first, length))):
                 for each, distance, _ in process.extract(
                     word, spelt, scorer=OSA.distance, score_cutoff=most, limit=None
