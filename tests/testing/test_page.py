@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import agent_utilities.testing
 from agent_utilities.cli.new import make_package
 
@@ -14,6 +16,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "authors.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 
+@pytest.mark.outside  # it runs pytest in a process of its own
 def test_its_tests_pass_in_a_new_package_with_no_plugin_but_what_that_brings(tmp_path: Path) -> None:
     (code,) = re.findall(r"<!-- example: testing -->\n```python\n(.*?)```", TEXT, re.DOTALL)
     folder = make_package("notes-agent", tmp_path)
