@@ -181,7 +181,7 @@ _CLAUSE = re.compile(
 )
 _LEAD = (
     r"(?:(?:please|but|and|so|just|also|ok|i|we|you|should|must|may|bitte|aber|und|mais|et|por favor"
-    r"|pero|y|mas|e|per favore|ma|пожалуйста|но|и|请|但|但是)\W*)*"
+    r"|pero|y|mas|e|per favore|ma|пожалуйста|но|и|请|但|但是)\W*){0,6}"
 )
 _NEGATED = re.compile(
     rf"\s*{_LEAD}(?:"

@@ -54,6 +54,11 @@ class TestStopwords:
 
 
 class TestNegatedClauses:
+    @pytest.mark.parametrize("letter", ["y", "и", "请"])
+    def test_words_that_may_lead_one_are_read_once_however_many_they_are(self, letter: str) -> None:
+        text = letter * 400_000 + " never"  # read again from each letter it would take half an hour
+        assert without_negated(text) == text
+
     @pytest.mark.parametrize(
         ("text", "left"),
         [
