@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 import shlex
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from difflib import SequenceMatcher
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from itertools import chain, takewhile
+from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,13 +17,13 @@ from agent_utilities.features.page.feature import Action, Form, PageError, Panel
 from agent_utilities.features.upstreams.feature import Upstreams
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.upstream.operator.lock import Change, sha256_of
+from agent_utilities.upstream.operator.lock import Change, diff_lines, sha256_of
 from agent_utilities.upstream.secrets import secrets_of, without
 from agent_utilities.upstream.supervision.upstream import Upstream
 
 _N_LINES = 20
-_N_STEPS = 10_000_000
-"""About how many steps comparing words may take for one look: half a second. Texts beyond are shown whole."""
+_COMPARE_S = 0.5
+"""Seconds after which no more definitions are compared for one look: a server may write what takes long."""
 _LOGIN_S = 300.0
 _COLUMNS = (
     "name", "state", "cause", "tools", "since_s", "starts", "failures", "calls", "failed_calls", "latency_ms", "memory",
@@ -34,9 +31,6 @@ _COLUMNS = (
 )  # fmt: skip
 _UNTOLD = {"since_s": 0.0, "starts": 0, "failures": 0, "calls": 0, "failed_calls": 0}
 """What stands in columns that are for operators alone; in the others of them nothing."""
-_WORDS = re.compile(r"\S+\s*|\s+")
-Span = tuple[str, str]
-"""`same`, `added` or `removed`, and a text."""
 
 
 async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
@@ -67,12 +61,12 @@ def _shown(
     upstream: Upstream,
     n_tools: int,
     weight: tuple[int, float] | None,
-    changes: Iterable[tuple[Change, Mapping[str, Sequence[Span]]]],
+    changes: Iterable[tuple[Change, Sequence[str]]],
 ) -> dict[str, Any]:
     """Return what an operator is told of a server.
 
     `memory` is the bytes of all its processes, `cpu_s` their processor time in seconds. `pending` is what of it is not
-    as it was accepted: a key, what happened, its hash, and the difference by field.
+    as it was accepted: a key, what happened, its hash, and the lines of the difference.
     """
     config, state, counts = upstream.config, upstream.state, upstream.counts
     memory, cpu_s = weight or (None, None)
@@ -129,50 +123,10 @@ def _sha256(change: Change) -> str:
     return sha256_of(change.after) if change.after is not None else ""
 
 
-def differences(changes: Iterable[Change]) -> list[dict[str, list[Span]]]:
-    """Return what of each definition differs from what was accepted, word by word, by field.
-
-    A server writes these texts, and comparing some takes the cube of their lengths: so many are compared as there are
-    steps for, and the others are told as removed and added.
-    """
-    left, told = _N_STEPS, []
-    for change in changes:
-        before, after, fields = change.before or {}, change.after or {}, {}
-        for name in dict.fromkeys(chain(before, after)):
-            if before.get(name) != after.get(name):
-                fields[name], n_steps = _spans(before.get(name), after.get(name), left)
-                left -= n_steps
-        told.append(fields)
-    return told
-
-
-def _spans(before: Any, after: Any, most: int) -> tuple[list[Span], int]:
-    """Return how one text becomes another, and about how many steps it took to find that, `most` at most."""
-    old, new = (_WORDS.findall(_text(each)) for each in (before, after))
-    ends = zip(old, new, strict=False), zip(reversed(old), reversed(new), strict=False)
-    head, tail = (sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) for pairs in ends)
-    tail = min(tail, len(old) - head, len(new) - head)
-    old_rest, new_rest = old[head : len(old) - tail], new[head : len(new) - tail]
-    counted = Counter(new_rest)
-    n_steps = min(len(old_rest), len(new_rest)) * (len(old_rest) + sum(counted[word] for word in old_rest))
-    if is_short := n_steps <= most:
-        codes = SequenceMatcher(None, old_rest, new_rest, autojunk=False).get_opcodes()
-    else:
-        codes = [("replace", 0, len(old_rest), 0, len(new_rest))]
-    spans: list[Span] = [("same", "".join(old[:head]))]
-    for kind, a, b, c, d in codes:
-        if kind == "equal":
-            spans.append(("same", "".join(old_rest[a:b])))
-        else:
-            spans += [("removed", "".join(old_rest[a:b])), ("added", "".join(new_rest[c:d]))]
-    spans.append(("same", "".join(old[len(old) - tail :])))
-    return [span for span in spans if span[1]], n_steps if is_short else 0
-
-
-def _text(value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False)
+def differences(changes: Iterable[Change]) -> list[list[str]]:
+    """Return how each definition differs from what was accepted; those that time does not do for are not compared."""
+    until_s = time.monotonic() + _COMPARE_S
+    return [diff_lines(change, compares=time.monotonic() < until_s) for change in changes]
 
 
 # -- what an operator does ---------------------------------------------------------------------------------------------

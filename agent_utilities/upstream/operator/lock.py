@@ -247,7 +247,7 @@ def _refuse(what: str, value: object, path: Path, where: str = "") -> NoReturn:
     raise InputError(what, value, f"{path}: {where}" if where else str(path), hint)
 
 
-# -- changes as a person reads them on a terminal: no character can hide or act ----------------------------------------
+# -- changes as a person reads them, on a terminal or the page: no character can hide or act ---------------------------
 
 MAX_LINES = 2_000
 _ENDS = re.compile(r"(?<=[.!?;]) +(?=\S)")
@@ -255,17 +255,30 @@ _ENDS = re.compile(r"(?<=[.!?;]) +(?=\S)")
 
 def change_text(change: Change) -> str:
     """Return a change as lines: what and of which component, then a diff of what a model reads."""
-    lines = [shown(f"{change.what}: {change.key}", limit=None)]
+    return "\n".join([shown(f"{change.what}: {change.key}", limit=None), *(f"  {line}" for line in diff_lines(change))])
+
+
+def diff_lines(change: Change, *, compares: bool = True) -> list[str]:
+    """Return how a definition differs, by sentence and by line of JSON: each with ` `, `-` or `+` before it.
+
+    Args:
+        compares: whether what both have is looked for, which may take half a second where a server means it to; else
+            all that was is told, and then all that is.
+    """
     before, after = (_lines(definition) for definition in (change.before, change.after))
-    diff = list(unified_diff(before[:MAX_LINES], after[:MAX_LINES], n=2, lineterm=""))
-    shown_from = 2 if change.what == "changed" else 3  # nothing is left out before all of it
-    lines += ["  ..." if line.startswith("@@") else f"  {line[0]} {line[1:]}" for line in diff[shown_from:]]
+    old, new = before[:MAX_LINES], after[:MAX_LINES]
+    if compares:
+        diff = list(unified_diff(old, new, n=2, lineterm=""))
+        shown_from = 2 if change.what == "changed" else 3  # nothing is left out before all of it
+        lines = ["..." if line.startswith("@@") else f"{line[0]} {line[1:]}" for line in diff[shown_from:]]
+    else:
+        lines = [*(f"- {line}" for line in old), *(f"+ {line}" for line in new)]
     n_more = max(len(before), len(after)) - MAX_LINES
     if n_more > 0:
-        lines.append(f"  NOT SHOWN: {n_more} more lines; read them before you accept this")
+        lines.append(f"NOT SHOWN: {n_more} more lines; read them before you accept this")
     if told := _foreign(change):
-        lines.append(f"  not ASCII, and not there before: {told}")
-    return "\n".join(lines)
+        lines.append(f"not ASCII, and not there before: {told}")
+    return lines
 
 
 def _lines(definition: Definition | None) -> list[str]:
