@@ -43,8 +43,7 @@ from agent_utilities.mcp.surface.components import LISTING, with_hints
 from agent_utilities.mcp.surface.surface import Surface, verdict_in_force
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.mcp.tool_origin import KnownTools, ToolOrigin, origin_of
-from agent_utilities.mcp.wire.middleware import WireMiddleware
-from agent_utilities.mcp.wire.parameter_headers import header_schema
+from agent_utilities.mcp.wire.middleware import WireMiddleware, header_schema
 from agent_utilities.mcp.wire.request import Callers
 from agent_utilities.runtime.waiting import run_async
 from agent_utilities.selection.model import Selection

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import mcp_types
+from fastmcp.server.dependencies import get_http_request
+from fastmcp.utilities.versions import parse_version_key
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import validate_mcp_param_headers
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from opentelemetry import trace
+from starlette.requests import Request as HttpRequest
 
 from agent_utilities.activation.deferral import Active
 from agent_utilities.catalog.entry_tools import CALL_TOOL
@@ -28,7 +33,6 @@ from agent_utilities.mcp.request import Call, Request, request_in_force
 from agent_utilities.mcp.sessions import Client, shorten
 from agent_utilities.mcp.surface.surface import Verdict
 from agent_utilities.mcp.wire.lists import UNFIT, Lists
-from agent_utilities.mcp.wire.parameter_headers import refuse_headers
 from agent_utilities.runtime.waiting import finish_in_turns
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import Effective
@@ -252,6 +256,43 @@ def _is_ok(result: HandlerResult) -> bool:
     if isinstance(result, mcp_types.CallToolResult):
         return not result.is_error
     return not (isinstance(result, dict) and result.get("isError") is True)
+
+
+# -- `Mcp-Param-*` headers of calls: checked without listing every tool for each ---------------------------------------
+
+
+def refuse_headers(host: AgentServer, request: Any, params: Mapping[str, Any]) -> None:
+    """Check the headers of a call whose caller was listed their tools only now, after the SDK would have checked.
+
+    Raises:
+        MCPError: a header and its argument differ.
+    """
+    if not isinstance(request, HttpRequest) or (schema := header_schema(host, str(params.get("name")))) is None:
+        return
+    rejection = validate_mcp_param_headers(schema, params.get("arguments") or {}, request.headers)
+    if rejection is not None:
+        raise MCPError(rejection.code, rejection.message, rejection.data)
+
+
+def header_schema(host: AgentServer, name: str) -> Mapping[str, Any] | None:
+    """Return a tool's input schema where its headers are to be checked and the caller may call it, else None.
+
+    Only a tool that asks for headers needs the check, so the others cost nothing. One that the caller may not call,
+    or that has an `auth` check of its own, is passed over: the call itself then answers, as for an unknown name. So is
+    every tool before the caller was listed any; `refuse_headers` is for them.
+    """
+    catalog = host.surface.catalogs.of_caller("tool")
+    of_name = [tool for tool in catalog.with_header_parameters if tool.name == name] if catalog is not None else []
+    if not of_name:
+        return None
+    try:
+        bounds = host.surface.merged(host.callers.selection_of(get_http_request())).bounds
+    except (SelectionError, RuntimeError):  # malformed, or not over HTTP: the call itself answers
+        return None
+    callable_ones = [tool for tool in of_name if not tool.is_guarded and bounds.refusal(tool) is None]
+    if not callable_ones:
+        return None
+    return max(callable_ones, key=lambda tool: parse_version_key(tool.version)).header_schema
 
 
 # -- what a caller is told of a list beside the list ------------------------------------------------------------------
