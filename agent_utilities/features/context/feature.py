@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import dedupe_with_versions
@@ -12,16 +12,14 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
+from agent_utilities.catalog.context import ENTRY_TOOLS, LISTED, PINS, SectionTool, context_report, for_models
+from agent_utilities.catalog.context import ContextReport as Report
 from agent_utilities.features.tool_search.feature import n_evicted
 from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.request import Request, request_in_force, sender_of, serving
 from agent_utilities.mcp.tool_origin import origin_of
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.visibility.decision import Decision, sections_of
-
-if TYPE_CHECKING:
-    from agent_utilities.catalog.context import ContextReport as Report
-    from agent_utilities.catalog.context import SectionTool
 
 PATH = "/context"
 
@@ -44,8 +42,6 @@ class ContextReport(Feature):
         would have; the session stays as it is. Another's session reads like one that never was, but to who has the
         right `context`.
         """
-        from agent_utilities.catalog.context import for_models  # for whoever asks for it
-
         reads_all = self.host.callers.may(request, "context", otherwise=False)
         session = self.host.sessions.named_by(request, of_anyone=reads_all)
         selection = self.host.callers.selection_of(request)
@@ -67,8 +63,6 @@ class ContextReport(Feature):
 
     async def of(self, asked: Request, n_evicted: int = 0) -> tuple[Report, str, str, list[SectionTool]]:
         """Return the report of a request; the server's instructions for it, and without deferral; and its tools."""
-        from agent_utilities.catalog.context import context_report  # as above
-
         tools, decision = await self._section_tools(asked)
         as_greeted = asked.under(replace(asked.verdict, shapes_lists=False))
         told = await self._instructions(as_greeted)
@@ -89,8 +83,6 @@ class ContextReport(Feature):
 
     async def _section_tools(self, request: Request) -> tuple[list[SectionTool], Decision]:
         """Return all that the caller may use: what they are listed, in order, and then what is not visible to them."""
-        from agent_utilities.catalog.context import ENTRY_TOOLS, LISTED, PINS  # as above
-
         host, verdict = self.host, request.verdict
         with serving(request):
             listed = _newest(await host.list_tools())

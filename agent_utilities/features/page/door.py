@@ -11,25 +11,21 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 from cryptography.fernet import Fernet, InvalidToken
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from starlette.requests import Request as HttpRequest
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.features.logins.browser import Cookie, OwnIssuer, form_of, is_of_own_page, is_same
 from agent_utilities.features.page.feature import Reader
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.sessions import NOBODY, of_token
 from agent_utilities.runtime.hosts import is_loopback
 from agent_utilities.upstream.http.authorization import LOGIN_S
-
-if TYPE_CHECKING:
-    from mcp.server.auth.provider import AccessToken
-
-    from agent_utilities.mcp.agent_server import AgentServer
 
 PATH = "/page/login/issuer"
 BACK = f"{PATH}/back"

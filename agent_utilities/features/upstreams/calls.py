@@ -34,13 +34,10 @@ from agent_utilities.features.upstreams.waiting import WaitingCalls
 from agent_utilities.mcp.answers import RelayedError
 from agent_utilities.mcp.request import TIMES, hand_on, request_in_force
 from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.connections.session import plain
+from agent_utilities.upstream.connections.session import UpstreamSession, plain
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.names import Namespace
-
-if TYPE_CHECKING:
-    from agent_utilities.upstream.connections.session import UpstreamSession
-    from agent_utilities.upstream.supervision.upstream import Upstream
+from agent_utilities.upstream.supervision.upstream import Upstream
 
 # -- what upstreams answer: handed on as it came, beside what FastMCP passes through its middleware --------------------
 

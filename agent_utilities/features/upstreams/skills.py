@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mcp_types
 from fastmcp.server.context import Context
@@ -20,17 +20,15 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.features.upstreams.calls import Kind
 from agent_utilities.features.upstreams.components import UpstreamResource, UpstreamTemplate
+from agent_utilities.features.upstreams.provider import UpstreamProvider
 from agent_utilities.features.upstreams.relay import present_caller
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import may_read, relayed, set_cache
 from agent_utilities.mcp.request import Request, request_in_force
 from agent_utilities.mcp.surface.components import entry_of
 from agent_utilities.upstream.fit import ENVELOPE, SKILL, fitted
 from agent_utilities.upstream.operator.lock import Key
 from agent_utilities.visibility.bounds import Bounds
-
-if TYPE_CHECKING:
-    from agent_utilities.features.upstreams.provider import UpstreamProvider
-    from agent_utilities.mcp.agent_server import AgentServer
 
 _GET = Kind("skills/get", lambda raw: raw, lambda _: {})
 _UNKNOWN = mcp_types.INVALID_PARAMS

@@ -10,9 +10,10 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import mcp_types
+from mcp.client.subscriptions import listen
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import ResourceUpdated
@@ -23,14 +24,12 @@ from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.compat.sdk_server import connection_of
 from agent_utilities.features.upstreams.components import UpstreamResource, UpstreamTemplate
 from agent_utilities.features.upstreams.relay import ServerRelay
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import may_read
 from agent_utilities.mcp.request import request_in_force
+from agent_utilities.upstream.connections.session import UpstreamSession
 from agent_utilities.upstream.errors import UpstreamError
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.upstream.connections.session import UpstreamSession
-    from agent_utilities.upstream.supervision.upstream import Upstream
+from agent_utilities.upstream.supervision.upstream import Upstream
 
 logger = logging.getLogger("agent_utilities.gateway")
 
@@ -235,8 +234,6 @@ async def _updates_of(session: UpstreamSession, uri: str, heard: Callable[[], No
 
 
 async def _told(session: UpstreamSession, uri: str, heard: Callable[[], None], is_told: asyncio.Future[None]) -> None:
-    from mcp.client.subscriptions import listen
-
     session.told_of[uri] = heard
     try:
         if session.is_modern:

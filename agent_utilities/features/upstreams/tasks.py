@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import mcp_types
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
@@ -28,18 +28,16 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.errors import SettingsError
 from agent_utilities.features.upstreams.relay import ServerRelay, as_error_data
+from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.request import TOOL_OF_TASK, Request, request_in_force
 from agent_utilities.mcp.surface.catalogs import caller_key
 from agent_utilities.mcp.surface.components import entry_of
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.connections.session import UpstreamSession
 from agent_utilities.upstream.errors import UpstreamError
+from agent_utilities.upstream.names import Namespace
 from agent_utilities.upstream.sealed_store import read_key
-
-if TYPE_CHECKING:
-    from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.upstream.config import UpstreamConfig
-    from agent_utilities.upstream.connections.session import UpstreamSession
-    from agent_utilities.upstream.names import Namespace
-    from agent_utilities.upstream.supervision.upstream import Upstream
+from agent_utilities.upstream.supervision.upstream import Upstream
 
 logger = logging.getLogger("agent_utilities.gateway")
 

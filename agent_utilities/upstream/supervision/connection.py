@@ -7,21 +7,17 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from mcp import MCPError
 
 from agent_utilities.runtime.waiting import beside, is_set
-from agent_utilities.upstream.connections.session import hear_changes, learn_tools
+from agent_utilities.upstream.connections.calls import Callers
+from agent_utilities.upstream.connections.session import UpstreamSession, hear_changes, learn_tools
 from agent_utilities.upstream.errors import UpstreamError
 from agent_utilities.upstream.http.http_client import http_trouble
+from agent_utilities.upstream.snapshot import Snapshot
+from agent_utilities.upstream.supervision.backoff import Health
 from agent_utilities.upstream.supervision.opening import Opener, root_error
-
-if TYPE_CHECKING:
-    from agent_utilities.upstream.connections.calls import Callers
-    from agent_utilities.upstream.connections.session import UpstreamSession
-    from agent_utilities.upstream.snapshot import Snapshot
-    from agent_utilities.upstream.supervision.backoff import Health
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mcp_types
 from mcp import MCPError
@@ -24,9 +24,7 @@ from agent_utilities.upstream.http.http_client import http_trouble
 from agent_utilities.upstream.secrets import secrets_of, without_secrets
 from agent_utilities.upstream.snapshot import Item, Snapshot
 from agent_utilities.upstream.supervision.backoff import Policy
-
-if TYPE_CHECKING:
-    from agent_utilities.upstream.supervision.opening import Opener
+from agent_utilities.upstream.supervision.opening import Opener
 
 logger = logging.getLogger(__name__)
 

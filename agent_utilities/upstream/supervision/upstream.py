@@ -6,26 +6,22 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from mcp import MCPError
 from mcp_types import ClientCapabilities
 
 from agent_utilities.runtime.waiting import is_set
-from agent_utilities.upstream.connections.calls import Call, Callers, GivenUpError, forwarded
-from agent_utilities.upstream.connections.session import has_ended
+from agent_utilities.upstream.config import UpstreamConfig
+from agent_utilities.upstream.connections.calls import Call, Callers, GivenUpError, Relay, forwarded
+from agent_utilities.upstream.connections.session import UpstreamSession, has_ended
 from agent_utilities.upstream.errors import StateName, UpstreamError, UpstreamState
 from agent_utilities.upstream.http.http_client import http_trouble
+from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.supervision.backoff import Counts, Health
 from agent_utilities.upstream.supervision.connection import Connection
 from agent_utilities.upstream.supervision.listing import Listing
 from agent_utilities.upstream.supervision.opening import Opener
-
-if TYPE_CHECKING:
-    from agent_utilities.upstream.config import UpstreamConfig
-    from agent_utilities.upstream.connections.calls import Relay
-    from agent_utilities.upstream.connections.session import UpstreamSession
-    from agent_utilities.upstream.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 

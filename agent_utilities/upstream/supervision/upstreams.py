@@ -9,22 +9,19 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+import httpx2
 
 from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
 from agent_utilities.upstream.processes.process import ProcessGuard
 from agent_utilities.upstream.processes.stderr_log import StderrLog, log_file
+from agent_utilities.upstream.snapshot import Snapshot
 from agent_utilities.upstream.supervision.backoff import Policy
 from agent_utilities.upstream.supervision.listing import Listing
 from agent_utilities.upstream.supervision.opening import Opener, Shared
 from agent_utilities.upstream.supervision.upstream import Start, Upstream
-
-if TYPE_CHECKING:
-    import httpx2
-
-    from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
-    from agent_utilities.upstream.snapshot import Snapshot
-
 
 _BEHIND = {
     "source", "allow", "deny", "lazy", "tags", "description", "timeout_s", "idle_s", "overrides", "capabilities",
