@@ -134,6 +134,10 @@ LEAST_CHARACTERS = 8
 """Fewer are routed to nothing, once what no user wrote is stripped."""
 
 
+SURPLUS_PER_LEAD = 10.0
+"""How much of a score is worth a lead of 1: a best that is far over the threshold needs less of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gate:
     """When a capability is activated unasked.
@@ -141,17 +145,18 @@ class Gate:
     Args:
         threshold: the least score of the best.
         margin: the least that it must be ahead of the second.
-        margin_of_one: the same where one word alone says something, and over the square of how many do. `send it to
-            her` fits seven capabilities alike, and one of them is ahead by chance.
+        margin_of_one: the same at the threshold where one word alone says something, and over the square of how many
+            do. `send it to her` fits seven capabilities alike, and one of them is ahead by chance.
     """
 
     threshold: float
     margin: float
     margin_of_one: float = 0.0
 
-    def of_words(self, n_words: int) -> Gate:
-        """Return the gate for what was said, of which so many different words say something by themselves."""
-        return Gate(self.threshold, max(self.margin, self.margin_of_one / max(1, n_words) ** 2))
+    def for_best(self, score: float, n_words: int) -> Gate:
+        """Return the gate for a best score of what was said, of which so many different words say something."""
+        margin = self.margin_of_one / max(1, n_words) ** 2 - max(0.0, score - self.threshold) / SURPLUS_PER_LEAD
+        return Gate(self.threshold, max(self.margin, margin))
 
 
 Outcome = Literal["activated", "below", "ambiguous", "unrouted"]
@@ -187,11 +192,11 @@ class Route:
 
 
 def routed(scores: tuple[tuple[str, float], ...], gate: Gate, n_words: int, *, by_words: bool = False) -> Route:
-    """Return the route that scores, best first, come to under a gate; for `n_words` see `Gate.of_words`."""
+    """Return the route that scores, best first, come to under a gate; for `n_words` see `Gate.for_best`."""
     if not scores:
         return Route(gate=gate, cause="no capability has triggers", by_words=by_words)
-    gate = gate.of_words(n_words)
     name, best = scores[0]
+    gate = gate.for_best(best, n_words)
     second = scores[1][1] if len(scores) > 1 else 0.0
     cause = ""
     if best < gate.threshold:

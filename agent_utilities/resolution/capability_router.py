@@ -196,12 +196,12 @@ logger = logging.getLogger("agent_utilities.capabilities")
 # What a capability must clear to be activated unasked: one gate for each way of comparing, and what each is worth. It
 # holds for the model that it was measured with alone: cosines of another are on another scale. So a model that has none
 # here compares nothing, and words route in its place, under their own gate.
-BY_WORDS = Gate(threshold=0.27, margin=0.005, margin_of_one=0.4)
+BY_WORDS = Gate(threshold=0.13, margin=0.002, margin_of_one=0.5)
 """Words alone."""
 
 BY_MODEL: Mapping[str, Gate] = {
-    PLAIN_NAME: Gate(threshold=0.225, margin=0.01, margin_of_one=0.6),
-    ADAPTED_NAME: Gate(threshold=0.19, margin=0.01, margin_of_one=0.5),
+    PLAIN_NAME: Gate(threshold=0.1, margin=0.002, margin_of_one=1.15),
+    ADAPTED_NAME: Gate(threshold=0.08, margin=0.002, margin_of_one=1.15),
 }
 """Vectors and words, by the model's name. What both come to, also where they are chosen apart, is told by
 `benchmarks/capability_routing.py` and docs/ranking.md."""

@@ -43,14 +43,18 @@ class TestLead:
 
     def test_must_be_larger_where_less_is_said(self) -> None:
         leads = {0: 0.4, 1: 0.4, 2: 0.1, 4: 0.025, 7: 0.01, 100: 0.01}
-        assert {n_words: self.GATE.of_words(n_words).margin for n_words in leads} == pytest.approx(leads)
+        assert {n_words: self.GATE.for_best(0.2, n_words).margin for n_words in leads} == pytest.approx(leads)
+
+    def test_may_be_smaller_where_the_best_is_far_over_the_threshold_and_never_under_the_least(self) -> None:
+        leads = {0.1: 0.1, 0.2: 0.1, 0.7: 0.05, 1.1: 0.01, 9.0: 0.01}
+        assert {score: self.GATE.for_best(score, 2).margin for score in leads} == pytest.approx(leads)
 
     def test_of_few_words_is_too_small_and_that_is_told(self) -> None:
         scores = (("git", 0.7), ("files", 0.65))
         assert routed(scores, self.GATE, 4).activated == "git"
-        route = routed(scores, self.GATE, 2)
+        route = routed(scores, self.GATE, 1)
         assert (route.activated, route.outcome) == (None, "ambiguous")
-        assert "by 0.050, under the margin of 0.100" in route.cause
+        assert "by 0.050, under the margin of 0.350" in route.cause
 
     def test_of_the_only_capability_is_enough(self) -> None:
         assert routed((("git", 0.3),), self.GATE, 1).activated == "git"

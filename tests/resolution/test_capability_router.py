@@ -60,17 +60,19 @@ async def ready(router: CapabilityRouter, triggers: dict[str, tuple[str, ...]] =
 
 
 def of(model: Model, **options: float) -> CapabilityRouter:
-    return CapabilityRouter(Embedder(lambda: model), **options)
+    return CapabilityRouter(Embedder(lambda: model), **{"vectors_s": 60.0, **options})
 
 
 class TestRoute:
     async def test_leads_to_what_is_called_for(self) -> None:
         route = await (await ready(of(Model()))).route(SAID, BOTH)
-        assert (route.activated, route.gate, route.by_words) == ("docker", BY_MODEL[PLAIN_NAME].of_words(4), False)
+        assert (route.activated, route.by_words) == ("docker", False)
+        assert route.gate == BY_MODEL[PLAIN_NAME].for_best(route.scores[0][1], 4)
 
     async def test_is_by_words_where_there_is_no_model(self) -> None:
         route = await (await ready(CapabilityRouter())).route(SAID, BOTH)
-        assert (route.activated, route.gate, route.by_words) == ("docker", BY_WORDS.of_words(4), True)
+        assert (route.activated, route.by_words) == ("docker", True)
+        assert route.gate == BY_WORDS.for_best(route.scores[0][1], 4)
 
     async def test_leads_nowhere_where_too_little_is_said(self) -> None:
         router = await ready(of(Model()))
