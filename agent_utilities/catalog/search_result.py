@@ -14,9 +14,9 @@ from agent_utilities.catalog.model import Entry
 from agent_utilities.errors import InputError
 from agent_utilities.selection.model import RankedTool, fold
 
-FULL_TOKENS = 1_200
+FULL_TOKENS = 600
 """About how many tokens of definitions a search gives where nobody says how many tools."""
-N_LONG, LONG_TOKENS = 5, 2_000
+N_LONG, LONG_TOKENS = 3, 1_200
 """So many of the best come where definitions are long, as far as this room reaches."""
 MAX_QUERY_BYTES = 8192
 
@@ -79,6 +79,28 @@ def _n_within_tokens(definitions: Iterable[Mapping[str, Any]]) -> int:
     return n_full
 
 
+def described_once(definitions: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return definitions, each parameter that one before has too, word for word, without its description.
+
+    Tools of one server take the same dozen parameters, and what is said of those is the most of their schemas.
+    """
+    seen: dict[str, Any] = {}
+    shown = []
+    for definition in definitions:
+        schema = definition.get("inputSchema")
+        parameters = schema.get("properties") if isinstance(schema, Mapping) else None
+        if isinstance(schema, Mapping) and isinstance(parameters, Mapping):
+            told = {name: _undescribed(each) if seen.get(name) == each else each for name, each in parameters.items()}
+            seen = {**parameters, **seen}
+            definition = {**definition, "inputSchema": {**schema, "properties": told}}
+        shown.append(definition)
+    return shown
+
+
+def _undescribed(schema: Any) -> Any:
+    return {key: schema[key] for key in schema if key != "description"} if isinstance(schema, Mapping) else schema
+
+
 def nearest_names(wanted: str, names: Iterable[str]) -> tuple[str, ...]:
     """Return up to three names that are most like a name or some words, the nearest first; ties in alphabetical order.
 
@@ -99,7 +121,7 @@ def nearest_names(wanted: str, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(near)[:_N_NEAREST]
 
 
-_N_TEXT_CHARACTERS = 120
+_N_TEXT_CHARACTERS = 100
 _N_SCORE_DIGITS = 3
 
 
@@ -108,6 +130,7 @@ class FoundTool:
     """A tool that a search found.
 
     Args:
+        definition: as `tools/list` sends it, but for what `described_once` leaves out.
         is_full: whether it comes with its definition, or by name and first sentence only.
         score: what the ranker gives it; None where it was asked for by name.
         words: the words of the query that stand in its text.
@@ -127,13 +150,12 @@ class FoundTool:
         """Return what a model reads of it."""
         if self.is_full:
             told = {key: value for key, value in for_models(self.definition).items() if value not in (None, "")}
-        else:
-            # Lines that an author broke are one sentence, paragraphs are not.
-            paragraph = str(self.definition.get("description") or "").strip().partition("\n\n")[0]
-            text = first_sentence(" ".join(paragraph.split()))
-            shown = text if len(text) <= _N_TEXT_CHARACTERS else f"{text[: _N_TEXT_CHARACTERS - 1].rstrip()}…"
-            told = {"name": self.name, **({"description": shown} if shown else {})}
-        return told if self.score is None else {**told, "score": round(self.score, _N_SCORE_DIGITS)}
+            return told if self.score is None else {**told, "score": round(self.score, _N_SCORE_DIGITS)}
+        # Lines that an author broke are one sentence, paragraphs are not.
+        paragraph = str(self.definition.get("description") or "").strip().partition("\n\n")[0]
+        text = first_sentence(" ".join(paragraph.split()))
+        shown = text if len(text) <= _N_TEXT_CHARACTERS else f"{text[: _N_TEXT_CHARACTERS - 1].rstrip()}…"
+        return {"name": self.name, **({"description": shown} if shown else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +241,9 @@ def search_result(
     """Return what a search found, before anything was loaded for it; where names are missed, for a thread.
 
     A definition costs as much as ten names, and the wanted tool is mostly among the first few: so where nobody says how
-    many, the best come in full as far as 1,200 tokens reach. Of long definitions that would be one or two: the best
-    five come as far as 2,000 reach, and at least one does. Only what is found counts, so that nothing is told of what
-    the caller may not use.
+    many, the best come in full as far as 600 tokens reach. Of long definitions that would be one: the best three come
+    as far as 1,200 reach, and at least one does. Only what is found counts, so that nothing is told of what the caller
+    may not use.
 
     Args:
         ranked: the tools found, best first; without scores where they were asked for by name.
@@ -232,10 +254,11 @@ def search_result(
     """
     best = {tool.name: tool for tool in reversed(ranked) if tool.name in definitions}
     found = [name for name in dict.fromkeys(tool.name for tool in ranked) if name in best][: n_results(max_results)]
-    n_full = len(found) if max_results is not None else _n_within_tokens(definitions[name] for name in found)
+    shown = described_once(definitions[name] for name in found)
+    n_full = len(found) if max_results is not None else _n_within_tokens(shown)
     tools = [
-        FoundTool(definitions[name], place < n_full, best[name].score, best[name].words)
-        for place, name in enumerate(found)
+        FoundTool(each, place < n_full, best[name].score, best[name].words)
+        for place, (name, each) in enumerate(zip(found, shown, strict=True))
     ]
     nearest_by_name = {name: nearest_names(name, names) for name in unknown}
     return SearchResult(

@@ -26,10 +26,10 @@ def test_a_tool_in_full_has_what_hosts_hand_to_a_model_and_its_score() -> None:
     }
 
 
-def test_one_by_name_has_its_first_sentence_and_no_more_than_120_characters_of_it() -> None:
+def test_one_by_name_has_its_first_sentence_and_no_more_than_100_characters_of_it() -> None:
     assert FoundTool(SONG, False).as_dict() == {"name": "song_show", "description": "Shows a song."}
     wordy = {**SONG, "description": "x" * 999}
-    assert FoundTool(wordy, False).as_dict()["description"] == "x" * 119 + "…"
+    assert FoundTool(wordy, False).as_dict()["description"] == "x" * 99 + "…"
 
 
 def test_a_sentence_over_two_lines_is_one_and_a_heading_is_one_without_a_full_stop() -> None:
@@ -68,7 +68,7 @@ WHOLE = SearchResult(
 def test_a_model_reads_json_of_what_was_found_what_went_out_and_what_to_do() -> None:
     told = json.loads(WHOLE.text)
     assert list(told) == ["tools", "more", "unknown", "evicted", "cause", "deferred", "next"]
-    assert told["more"] == [{"name": "song_show", "description": "Shows a song.", "score": 1.0}]
+    assert told["more"] == [{"name": "song_show", "description": "Shows a song."}]
     assert (told["unknown"], told["evicted"], told["deferred"]) == ({"song_shwo": ["song_show"]}, ["photo_show"], 7)
 
 

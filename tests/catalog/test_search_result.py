@@ -77,15 +77,15 @@ class TestChosen:
         assert chosen([*definitions], definitions, 12) == (tuple(definitions), ())
 
     def test_without_a_number_the_best_come_in_full_and_the_rest_of_ten_by_name(self) -> None:
-        for n_characters, n_full in [(100, 10), (450, 8), (1200, 5), (1800, 4), (40_000, 1)]:
+        for n_characters, n_full in [(100, 10), (450, 4), (1200, 3), (1800, 2), (40_000, 1)]:
             definitions = catalog(12, n_characters)
             full, more = chosen([*definitions], definitions)
             assert full + more == tuple(definitions)[:DEFAULT_RESULTS]
             assert len(full) == n_full
 
-    def test_what_follows_five_short_ones_has_the_room_of_short_ones(self) -> None:
-        definitions = catalog(5) | {"long": definition("long", 4000)}
-        assert chosen([*definitions], definitions) == (tuple(catalog(5)), ("long",))
+    def test_what_follows_three_short_ones_has_the_room_of_short_ones(self) -> None:
+        definitions = catalog(3) | {"long": definition("long", 2200)}
+        assert chosen([*definitions], definitions) == (tuple(catalog(3)), ("long",))
 
     def test_a_small_one_behind_a_big_one_is_not_preferred_to_it(self) -> None:
         definitions = {"a": definition("a"), "big": definition("big", 40_000), "c": definition("c")}
@@ -109,6 +109,39 @@ class TestChosen:
         if more:
             room = LONG_TOKENS if len(full) < N_LONG else FULL_TOKENS
             assert spent + n_tokens(definitions[more[0]]) > room
+
+
+def with_parameters(name: str, /, **parameters: str) -> dict[str, Any]:
+    properties = {each: {"type": "string", "description": told} for each, told in parameters.items()}
+    return {"name": name, "description": "Does it.", "inputSchema": {"type": "object", "properties": properties}}
+
+
+class TestParameters:
+    """What several tools take, word for word, is described with the first of them alone."""
+
+    def shown(self, *definitions: dict[str, Any]) -> list[dict[str, Any]]:
+        by_name = {each["name"]: each for each in definitions}
+        result = search_result("q", [RankedTool(name) for name in by_name], by_name, (), max_results=len(by_name))
+        return [tool["inputSchema"]["properties"] for tool in result.as_dict()["tools"]]
+
+    def test_that_tools_share_are_described_once_and_keep_their_types(self) -> None:
+        both = with_parameters("b", tenant="Whose.", key="K.")
+        first, second = self.shown(with_parameters("a", tenant="Whose."), both)
+        assert first["tenant"] == {"type": "string", "description": "Whose."}
+        assert second == {"tenant": {"type": "string"}, "key": {"type": "string", "description": "K."}}
+
+    def test_that_mean_another_thing_under_the_same_name_are_described_each_time(self) -> None:
+        _, second = self.shown(with_parameters("a", name="Of the key."), with_parameters("b", name="Of the store."))
+        assert second["name"]["description"] == "Of the store."
+
+    def test_of_definitions_themselves_are_left_as_they_are(self) -> None:
+        definitions = [with_parameters("a", tenant="Whose."), with_parameters("b", tenant="Whose.")]
+        self.shown(*definitions)
+        assert definitions[1] == with_parameters("b", tenant="Whose.")
+
+    def test_that_are_written_as_no_object_are_given_as_they_are(self) -> None:
+        odd = [{"name": name, "inputSchema": {"properties": {"a": True, "b": {}}}} for name in "xy"]
+        assert self.shown(*odd) == [{"a": True, "b": {}}] * 2
 
 
 class TestNearest:
