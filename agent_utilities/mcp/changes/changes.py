@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping, Sequence
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING
@@ -42,8 +42,8 @@ _EVENTS: Mapping[str, Callable[[], ServerEvent]] = {
     "resources": subscriptions.ResourcesListChanged,
 }
 _N_BOUNDS = 4
-MOST_WORK = 100
-"""The most pieces of work beside requests that are under way at once."""
+MOST_WORK, MOST_WORK_OF_ALL = 100, 1_000
+"""The most pieces of work beside requests that are under way at once for one caller, and for all of them."""
 
 _Listed = tuple[Catalog, ...]
 """What a caller was listed of a kind: when they were last told, and what they listed themselves last since then."""
@@ -135,7 +135,7 @@ class Changes:
         """By connection, or by stream."""
         self._listed: BoundedCache[tuple[str, ComponentKind], _Listed] = BoundedCache(CATALOGS_BYTES, _weigh)
         self._learning: set[str] = set()
-        self._work: set[asyncio.Task[None]] = set()
+        self._work = Counter[str]()
         self._pending: set[str] = set()
         self._has_new_tools = False
         self._wake: asyncio.Event | None = None
@@ -311,15 +311,20 @@ class Changes:
         """Start work that no request waits for; a failure of it is logged, and fails nothing else.
 
         Returns:
-            Whether it was started: not where a hundred others are under way, nor where no server runs.
+            Whether it was started: not where a hundred others of the same caller's are under way, so that none of them
+            delays another's, or a thousand of all; nor where no server runs.
         """
-        if self._group is None or len(self._work) >= MOST_WORK:
+        caller = caller_key()
+        if self._group is None or self._work[caller] >= MOST_WORK or self._work.total() >= MOST_WORK_OF_ALL:
             work.close()
             return False
-        task = self._group.create_task(guarded(work))
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
+        self._work[caller] += 1
+        self._group.create_task(guarded(work)).add_done_callback(lambda _: self._ended(caller))
         return True
+
+    def _ended(self, caller: str) -> None:
+        self._work[caller] -= 1
+        self._work += Counter[str]()  # without those who have none
 
     def _tell_all(self, lists: Sequence[str], group: asyncio.TaskGroup) -> None:
         """Tell each client of what changed for it, no caller waiting for another's lists."""
