@@ -122,9 +122,12 @@ class Reach:
 
 def measure_reach(sample: DevelopmentSet, searcher: Searcher, era: str) -> Reach:
     """Return what a searcher reaches; each request is searched for once, with its own words."""
+
+    async def measure(server: FastMCP[Any]) -> tuple[int, list[Found], float]:
+        return *await _search_all(sample, server, era), await _listed_after(sample, server, era)
+
     with searcher.serve(sample) as server:
-        list_tokens, found = asyncio.run(_search_all(sample, server, era))
-        listed_after = asyncio.run(_listed_after(sample, server, era))
+        list_tokens, found, listed_after = asyncio.run(measure(server))  # a server keeps to one event loop
     return Reach(
         name=sample.name,
         lane=searcher.lane,
