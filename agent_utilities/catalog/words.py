@@ -49,7 +49,7 @@ _FOREIGN = _OTHERS - _ENGLISH
 _SINGLE = frozenset(string.ascii_lowercase + string.digits)
 STOPWORDS = _ENGLISH | _SINGLE
 """What says nothing in a text in English, and says something in others: `in` is Vietnamese for to print."""
-_OTHER_STOPWORDS = _OTHERS | _SINGLE
+OTHER_STOPWORDS = _OTHERS | _SINGLE
 _JOINERS = "\u200c\u200d"
 _WORD = re.compile(r"[^\W_]+")
 _PIECE = re.compile(
@@ -98,7 +98,7 @@ def parts(token: str) -> list[str]:
     """Return the words that a run of letters and digits is made of, folded."""
     if not token.isascii():
         return list(_in_pieces(token.casefold()))
-    if token.islower():
+    if token.islower() or token.isdecimal():
         return [token]
     split = split_identifier(token).lower().split()
     is_spelt_out = len(split) == len(token)
@@ -146,10 +146,10 @@ def stopwords_of(text: str) -> frozenset[str]:
     words with letters beyond ASCII. A text of neither is taken for it: names, and orders of two words.
     """
     told = set(tokens(text[:_N_TOLD].casefold()))
-    n_others = len(_FOREIGN & told)
-    if not text.isascii():
-        n_others += sum(not word.isascii() for word in told - _FOREIGN)
-    return STOPWORDS if len(_ENGLISH & told) >= n_others else _OTHER_STOPWORDS
+    if text.isascii() and _FOREIGN.isdisjoint(told):
+        return STOPWORDS
+    n_others = sum(word in _FOREIGN or not word.isascii() for word in told)
+    return STOPWORDS if len(_ENGLISH & told) >= n_others else OTHER_STOPWORDS
 
 
 _EVERYTHING = re.compile(

@@ -154,12 +154,12 @@ _ROUNDING = 1e-5
 
 def best_places(scores: Scores, eligible: NDArray[np.bool_] | None, limit: int) -> Places:
     """Return the places of the highest scores, best first; ties in catalog order. `eligible` is None for all."""
-    places = np.arange(len(scores)) if eligible is None else np.flatnonzero(eligible)
+    places = np.arange(len(scores)) if eligible is None else eligible.nonzero()[0]
     candidates = scores if eligible is None else scores[places]
     if 0 < limit < len(candidates):
         least = np.partition(candidates, len(candidates) - limit)[len(candidates) - limit]
         places = places[candidates >= least - _ROUNDING]
-    order = np.argsort(-round_scores(scores[places]), kind="stable")
+    order = (-round_scores(scores[places])).argsort(kind="stable")
     ranked: Places = places[order[: max(0, limit)]]
     return ranked
 
@@ -208,7 +208,7 @@ def least_claimed(scores: Scores, distance: float, share: float) -> float:
     """
     if not len(scores):
         return 0.0
-    best, mean = float(scores.max()), float(scores.mean())
+    best, mean = float(scores.max()), float(scores.sum()) / len(scores)
     return round(best - max(distance, share * (best - mean)), N_DECIMALS)
 
 

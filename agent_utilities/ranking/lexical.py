@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import count
+from functools import cache, cached_property, partial
+from math import hypot
 
 from agent_utilities.catalog.document import ToolDocument, split_identifier
 from agent_utilities.catalog.words import without_negated
@@ -16,7 +15,7 @@ from agent_utilities.ranking.answerability import N_NEIGHBOURS, PastRequests
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
 from agent_utilities.ranking.base import N_DECIMALS, Parts, Ranking
 from agent_utilities.ranking.request_terms import RequestTerms
-from agent_utilities.ranking.terms import DocumentTerms, Postings, Spellings, read_document, spellings_of
+from agent_utilities.ranking.terms import DocumentTerms, Postings, Reader, spellings_of
 
 REQUEST_SHARE = 0.4
 """Of what a tool's own text has in common with others, what a request has: users have words of their own."""
@@ -131,13 +130,12 @@ class LexicalView:
         scores = terms.scores(self.postings)
         eligible = scores > 0
         of_servers = SERVER_WEIGHT * self.server_means(scores)
-        norm = max(_LEAST_NORM, float(np.linalg.norm(terms.idf)))
+        norm = max(_LEAST_NORM, hypot(*terms.idf))
+        share = terms.known_share / norm
         if parts is not None:
-            share = terms.known_share / norm
             parts |= {"words": scores * share, "server": of_servers * share}
         scores = scores + of_servers
-        scores /= norm
-        scores *= terms.known_share
+        scores *= share
         least = base.least_claimed(scores * eligible, CLAIM_DISTANCE, CLAIM_SHARE)
         named = self.named_in(query)
         evidence = None
@@ -209,7 +207,7 @@ class LexicalView:
         if len(self.server_sizes) < 2:
             return np.zeros(self.n_tools, dtype=np.float32)
         means = np.bincount(self.server_of, weights=scores, minlength=len(self.server_sizes)) / self.server_sizes
-        return means.astype(np.float32)[self.server_of]
+        return means.astype(np.float32).take(self.server_of)
 
     def permitted(self, places: Places) -> tuple[Places, Places]:
         """Return which of some tools of the catalog are permitted, and where those stand among the permitted ones."""
@@ -239,19 +237,24 @@ class LexicalView:
     def evidence(self, text: str) -> float:
         """Return how well the best tool fits a text, servers and names aside; 0 where none has a word of it."""
         terms = RequestTerms.of(text, self.postings)
-        if not terms.rows:
+        if not terms.word_by_row:
             return 0.0
-        return float(self.postings.sums(terms.rows).max()) / max(_LEAST_NORM, float(np.linalg.norm(terms.idf)))
+        return float(terms.scores(self.postings).max()) / max(_LEAST_NORM, hypot(*terms.idf))
 
     def _matched(self, terms: RequestTerms, places: Places) -> tuple[tuple[str, ...], ...]:
         """Return for each of some tools the words of a request that stand in it, in the request's order."""
         words: list[list[str]] = [[] for _ in places]
-        for row, word in terms.words:
-            having = self.postings.owners[self.postings.slice_of(row)]
-            candidates = np.minimum(np.searchsorted(having, places), len(having) - 1)
-            for position in np.flatnonzero(having[candidates] == places):
-                if word not in words[position]:
-                    words[position].append(word)
+        if len(places) and terms.word_by_row:
+            having = [self.postings.owners[self.postings.slice_of(row)] for row in terms.word_by_row]
+            # Numbers that tell a term and a tool at once are in order, since the tools of each term are.
+            firsts = np.arange(len(having)) * self.n_tools
+            keys = np.repeat(firsts, list(map(len, having))) + np.concatenate(having)
+            wanted = firsts[:, None] + places
+            found = keys.take(keys.searchsorted(wanted), mode="clip") == wanted
+            told = list(terms.word_by_row.values())
+            for term, position in zip(*(each.tolist() for each in found.nonzero()), strict=True):
+                if told[term] not in words[position]:
+                    words[position].append(told[term])
         return tuple(map(tuple, words))
 
 
@@ -263,19 +266,19 @@ class LexicalRanker:
 
         `cause` says why there is no more than a lexical index, where more was asked for.
         """
-        term_numbers: defaultdict[str, int] = defaultdict(count().__next__)
-        terms = [read_document(document, term_numbers) for document in documents]
+        reader = Reader()
+        terms = [reader.read(document) for document in documents]
         server_numbers: dict[str, int] = {}
         servers = [server_numbers.setdefault(document.server, len(server_numbers)) for document in documents]
-        names, spellings = places_by_name(documents), spellings_of(term_numbers)
-        view = partial(_view, terms, dict(term_numbers), spellings, names, np.array(servers, dtype=np.intp))
+        numbers, names = dict(reader.numbers), places_by_name(documents)
+        postings = partial(Postings.of, term_numbers=numbers, spellings=cache(partial(spellings_of, numbers)))
+        view = partial(_view, terms, postings, names, np.array(servers, dtype=np.intp))
         return LexicalIndex(base.views_of(view(), len(documents), view), cause)
 
 
 def _view(
     documents: Sequence[DocumentTerms],
-    term_numbers: Mapping[str, int],
-    spellings: Spellings,
+    postings_of: Callable[[Sequence[DocumentTerms]], Postings],
     names: Mapping[str, Sequence[int]],
     servers: Places,
     places: Places | None = None,
@@ -286,9 +289,8 @@ def _view(
         positions = np.full(len(documents), -1, dtype=np.intp)
         positions[places] = np.arange(len(places))
         documents, servers = [documents[place] for place in places.tolist()], servers[places]
-    postings = Postings.of(documents, term_numbers, spellings)
     _, server_of, server_sizes = np.unique(servers, return_inverse=True, return_counts=True)
-    return LexicalView(documents, postings, names, server_of, server_sizes, places, positions)
+    return LexicalView(documents, postings_of(documents), names, server_of, server_sizes, places, positions)
 
 
 @dataclass(frozen=True, eq=False)

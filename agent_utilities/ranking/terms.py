@@ -10,14 +10,18 @@ from __future__ import annotations
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from importlib import import_module
+from itertools import chain, count
+from operator import add
+from struct import Struct
 from typing import Any, NamedTuple
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.catalog.words import (
+    OTHER_STOPWORDS,
     PARTICLES,
     STOPWORDS,
     bare,
@@ -86,15 +90,11 @@ _BESIDE_OF = frozenset(("name", "title", "description", "hints", "parameters", "
 def count_terms(text: str) -> dict[str, float]:
     """Return how often a text has each term: words as they stand, and their stems."""
     stopwords = stopwords_of(text)
-    return _counts([word for word in words(text) if word not in stopwords])
-
-
-def _counts(told: Iterable[str]) -> dict[str, float]:
-    counts: dict[str, float] = {}
-    for word in told:
-        stemmed = stem(word)
-        counts[word] = counts.get(word, 0) + SURFACE_WEIGHT
-        counts[stemmed] = counts.get(stemmed, 0) + 1
+    counts: defaultdict[str, float] = defaultdict(float)
+    for word in words(text):
+        if word not in stopwords:
+            counts[word] += SURFACE_WEIGHT
+            counts[stem(word)] += 1
     return counts
 
 
@@ -105,7 +105,8 @@ def as_one(word: str) -> str:
 
 def _joined(said: Sequence[str]) -> list[str]:
     """Return the terms of neighbours as one word, two and three."""
-    return [as_one("".join(said[start : start + n])) for n in (2, 3) for start in range(len(said) - n + 1)]
+    pairs = list(map(add, said, said[1:]))
+    return list(map(as_one, (*pairs, *map(add, pairs, said[2:]))))
 
 
 def grams(word: str) -> list[str]:
@@ -118,7 +119,7 @@ def grams(word: str) -> list[str]:
 
 
 class DocumentTerms(NamedTuple):
-    """The terms of one tool: an entry for each term of each field, field after field.
+    """The terms of one tool, field after field, as often as each is there.
 
     They are bytes, so that the garbage collector has next to nothing to walk: a collection over an object for each
     term of a large catalog stops every thread for longer than a request takes.
@@ -126,7 +127,7 @@ class DocumentTerms(NamedTuple):
     Args:
         terms: their numbers, int32.
         fields: places in `FIELD_WEIGHTS`, int8.
-        amounts: how often the field has each, float32.
+        amounts: how much each counts, float32.
     """
 
     terms: bytes
@@ -140,66 +141,89 @@ class DocumentTerms(NamedTuple):
         return np.frombuffer(self.terms, dtype=np.int32)[is_own]
 
 
-def read_document(document: ToolDocument, term_numbers: defaultdict[str, int]) -> DocumentTerms:
-    """Return how often a tool has each term, by the numbers of terms, which number those that are new.
+_OF_A_WORD = array("f", (SURFACE_WEIGHT, 1)).tobytes()
+_PAIR = Struct("2i")
+_N_TERM_BYTES = 4
 
-    Some a tool is found by that its length and its likeness to others take no notice of: neighbours joined, particles,
-    all words of its name, and the grams of a text that isn't English.
+
+class Reader:
+    """Reads the tools of a catalog: numbers their terms, and reads each run of letters and digits once.
+
+    Attributes:
+        numbers: of the terms read so far.
     """
-    texts = document.fields()
-    terms, fields, amounts = array("i"), array("b"), array("f")
-    stopwords = stopwords_of(f"{document.title} {document.description}")
-    beside: dict[str, float] = {}
-    for field, name in enumerate(FIELD_WEIGHTS):
-        if name != BESIDE and not texts[name]:
-            continue
-        counts = beside if name == BESIDE else _counts(_told(texts[name], name, stopwords, beside))
-        terms.extend(map(term_numbers.__getitem__, counts))
-        fields.extend([field] * len(counts))
-        amounts.extend(counts.values())
-    return DocumentTerms(terms.tobytes(), fields.tobytes(), amounts.tobytes())
 
+    def __init__(self) -> None:
+        self.numbers: defaultdict[str, int] = defaultdict(count().__next__)
+        self._beside: dict[frozenset[str], dict[str, list[tuple[str, float]]]] = {STOPWORDS: {}, OTHER_STOPWORDS: {}}
+        self._terms_of = {each: cache(partial(self._read_token, each)) for each in self._beside}
 
-def _told(text: str, field: str, stopwords: frozenset[str], beside: dict[str, float]) -> list[str]:
-    """Return the words of a field that say something, and add what stands beside them."""
-    said: list[str] = []
-    joints: list[str] = []
-    for token in tokens(text):
-        if token.islower() and token.isascii():
-            said.append(token)
-            continue
-        said += (words := parts(token))
-        if len(words) > 1 and field != "name" and token.isascii():
-            joints += _joined(words)
-    told = [word for word in said if word not in stopwords]
-    if field in _BESIDE_OF:
-        others = {*said}.difference(told) if field == "name" else PARTICLES.intersection(said)
-        if stopwords is STOPWORDS:
-            beside.update(dict.fromkeys(others, PARTICLE_WEIGHT))
-        else:
-            _count_grams(beside, told)
-        for term in joints if field != "name" else _joined(said):
-            beside[term] = beside.get(term, 0) + JOINT_WEIGHT
-    return told
+    def read(self, document: ToolDocument) -> DocumentTerms:
+        """Return the terms of a tool.
 
+        Some a tool is found by that its length and its likeness to others take no notice of: neighbours joined,
+        particles, all words of its name, and the grams of a text that isn't English.
+        """
+        stopwords = stopwords_of(f"{document.title} {document.description}")
+        terms_of, others = self._terms_of[stopwords], self._beside[stopwords]
+        terms, fields, amounts = bytearray(), bytearray(), bytearray()
+        beside: defaultdict[str, float] = defaultdict(float, {} if stopwords is STOPWORDS else {GRAM: 0})
+        for field, (name, text) in enumerate(document.fields().items()):
+            if not text:
+                continue
+            told = tokens(text)
+            of_field = b"".join(map(terms_of, told))
+            terms += of_field
+            fields += bytes((field,)) * (len(of_field) // _N_TERM_BYTES)
+            amounts += _OF_A_WORD * (len(of_field) // (2 * _N_TERM_BYTES))
+            if name in _BESIDE_OF:
+                for term, amount in chain.from_iterable([others[token] for token in told if token in others]):
+                    beside[term] += amount
+                particles = PARTICLES.intersection(map(str.lower, told))
+                if name == "name":
+                    said = [word for token in told for word in parts(token)]
+                    beside.update(dict.fromkeys(_joined(said), JOINT_WEIGHT))
+                    particles = stopwords.intersection(said)
+                if stopwords is STOPWORDS:
+                    beside.update(dict.fromkeys(particles, PARTICLE_WEIGHT))
+        terms += self._numbered(beside)
+        fields += bytes((_N_FIELDS - 1,)) * len(beside)
+        amounts += array("f", beside.values()).tobytes()
+        return DocumentTerms(bytes(terms), bytes(fields), bytes(amounts))
 
-def _count_grams(counts: dict[str, float], told: Iterable[str]) -> None:
-    counts[GRAM] = 0
-    for pieces in map(grams, told):
-        for gram in pieces:
-            counts[gram] = counts.get(gram, 0) + GRAM_WEIGHT / len(pieces)
+    def _numbered(self, terms: Iterable[str]) -> bytes:
+        return array("i", map(self.numbers.__getitem__, terms)).tobytes()
 
-
-Spellings = Mapping[tuple[str, int], Sequence[str]]
-"""The words of a catalog as they stand, by their first letter and how many they have."""
+    def _read_token(self, stopwords: frozenset[str], token: str) -> bytes:
+        """Return the numbers of a token's words, each as it stands and its stem; note what a tool has beside by it."""
+        if stopwords is STOPWORDS and token not in stopwords and token.islower() and token.isascii():
+            return _PAIR.pack(self.numbers[token], self.numbers[stem(token)])  # as most are
+        words = parts(token)
+        told = [word for word in words if word not in stopwords]
+        beside = [(term, JOINT_WEIGHT) for term in _joined(words)] if token.isascii() else []
+        if stopwords is not STOPWORDS:
+            beside += [(gram, GRAM_WEIGHT / len(of_word)) for of_word in map(grams, told) for gram in of_word]
+        if beside:
+            self._beside[stopwords][token] = beside
+        return self._numbered([term for word in told for term in (word, stem(word))])
 
 
 def spellings_of(terms: Iterable[str]) -> Spellings:
-    """Return those of a catalog's terms that are words of letters."""
-    spellings: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
-    for term in filter(str.isalpha, terms):
-        spellings[term[0], len(term)].append(term)
+    """Return those of a catalog's terms that are of letters, and of enough of them to be misspelt.
+
+    Stems count too: who mistypes `calendar` means the tool that says `calendars`.
+    """
+    spellings: defaultdict[str, list[str]] = defaultdict(list)
+    for word in filter(str.isalpha, dict.fromkeys(term.removeprefix("~") for term in terms)):
+        if len(word) >= LEAST_LETTERS:
+            spellings[word[0] + word[-1]].append(word)
     return dict(spellings)
+
+
+LEAST_LETTERS = 4
+"""Of a word that may be misspelt."""
+Spellings = Mapping[str, Sequence[str]]
+"""The words of a catalog as they stand, by their first letter and their last."""
 
 
 _TERM_BYTES = 100
@@ -275,15 +299,17 @@ class Postings(TermWeights):
     Args:
         idf: (n_terms,) how rare a term is.
         max_idf: that of a term that no tool has, by which scores of catalogs of any size compare.
-        spellings: the words of the whole catalog.
+        spellings: returns the words of the whole catalog.
     """
 
     idf: NDArray[np.float32]
     max_idf: float
-    spellings: Spellings
+    spellings: Callable[[], Spellings]
 
     @classmethod
-    def of(cls, documents: Sequence[DocumentTerms], term_numbers: Mapping[str, int], spellings: Spellings) -> Postings:
+    def of(
+        cls, documents: Sequence[DocumentTerms], term_numbers: Mapping[str, int], spellings: Callable[[], Spellings]
+    ) -> Postings:
         """Return those of a catalog, or of some of its tools; numbers and spellings are of all its terms."""
         n_tools = len(documents)
         terms = np.frombuffer(b"".join(document.terms for document in documents), dtype=np.int32)

@@ -78,6 +78,20 @@ class TestWords:
         index = LexicalRanker().index(catalog)
         assert [index.rank(query).indexes for query in ("wether", "repositry", "rpository")] == [(0,), (1,), (1,)]
 
+    def test_a_word_alone_is_mended_at_its_first_letter_too_and_at_its_last(self):
+        catalog = [ToolDocument("get_weather", description="Forecast."), ToolDocument("delete_repository")]
+        index = LexicalRanker().index(catalog)
+        for query in ("eather", "qeather", "ewather", "weathet", "weathre"):
+            assert index.rank(query).indexes == (0,), query
+        assert index.rank("rpeositroy").indexes == (1,)
+
+    def test_what_says_nothing_in_a_language_is_found_by_no_letters_of_it(self):
+        catalog = [
+            ToolDocument("a", description="Zeigt, was jemand kann oder könnte, für den Kunden."),
+            ToolDocument("b", description="Öffnet die Rechnung eines Kunden."),
+        ]
+        assert LexicalRanker().index(catalog).rank("kannst du mir bitte die Rechnungen öffnen").indexes == (1,)
+
     def test_a_word_that_is_spelt_right_is_bent_into_no_other(self):
         catalog = [ToolDocument("write_file"), ToolDocument("play_game"), ToolDocument("list_shops")]
         for query in ("a white ship came home", "pray with james", "a long way to pain"):
