@@ -30,21 +30,18 @@ _ENGLISH = frozenset(
 )
 _OTHERS = frozenset(
     """
-    aber als auch auf aus bei bitte bitteschön das dass dem den der des die dies diese ein eine einem einen einer es für
-    gib hat ich ist kann kannst können man mein meine meinen mich mir mit nach nicht oder sie sind um und uns vom von
-    vor was welche wie wir zu zum zur au aux avec ce ces cette dans de du elle en est et il ils je la le les leur ma mes
-    moi mon nous où ou par pas plaît pour quel quelle quels que qui sa ses son sont sur tu un une veux vous al como con
-    cuál cuáles del el está esta este esto hay las lo los mi mis para por qué quiero se su sus una unos y che chi ci dei
-    della delle di e gli ho ka nel per più quali questo sono voglio ao aos as com da do dos eu mais meu meus minha na
-    nas no nos o os pelo quais quero são seu sua uma van het een mij mijn op naar voor met ik wat welke zijn att av det
-    ett för jag med mig min mitt och på som till vad ska ja nie od się w z za że moje jak jest bir bu ile için mı mu ve
-    ne bana benim şu aku anda apa dan dari ini itu ke pada saya tolong untuk yang ada adalah cho của các những một là và
-    với tôi này trong được в во для до и из к как мне мой мои моя на не о об от по пожалуйста с со у что это я або з та
-    що як το τα τη την της των με μου για από και στο στη στην ένα μια οι ο η σε να في من على إلى الى عن هذا هذه ما هو
-    هي لي مع أن से में को का की के है हैं और मेरे मेरी मुझे यह इस कर करो पर एक क्या जो کو کی کا کے میں سے اور ہے را به
-    از در این که برای של את על עם לי מה זה אני
+    aber als auch auf aus bei bitte das dass dem den der des die dies diese ein eine einem einen einer es gib hat ich
+    ist kann kannst man mein meine meinen mich mir mit nach nicht oder sie sind um und uns vom von vor was welche wie
+    wir zu zum zur au aux avec ce ces cette dans de du elle en est et il ils je la le les leur ma mes moi mon nous ou
+    par pas pour quel quelle quels que qui sa ses son sont sur tu un une veux vous al como con del el esta este esto hay
+    las lo los mi mis para por quiero se su sus una unos y che chi ci dei della delle di e gli ho ka nel per quali
+    questo sono voglio ao aos as com da do dos eu mais meu meus minha na nas no nos o os pelo quais quero seu sua uma
+    van het een mij mijn op naar voor met ik wat welke zijn att av det ett jag med mig min mitt och som till vad ska ja
+    nie od w z za moje jak jest bir bu ile mu ve ne bana benim aku anda apa dan dari ini itu ke pada saya tolong untuk
+    yang ada adalah cho trong
     """.split()
 )
+"""Of letters of ASCII: others tell by them that they aren't English, and by how rare they are what they say."""
 _FOREIGN = _OTHERS - _ENGLISH
 _SINGLE = frozenset(string.ascii_lowercase + string.digits)
 STOPWORDS = _ENGLISH | _SINGLE
