@@ -180,10 +180,12 @@ def _move(entry: Entry, client: Client, path: Path, gateway: Path, *, replace: b
     from agent_utilities.cli.moving import move_servers
 
     host = HOSTS[client]
-    moved, stays = move_servers(path, gateway, host, entry.name, entry.as_told(host), replace=replace)
+    moved, stays, lost = move_servers(path, gateway, host, entry.name, entry.as_told(host), replace=replace)
     print(f"{gateway} has {', '.join(moved)}; {path} has {entry.name!r}; copies of what they were are beside them")
     for name, why in stays.items():
         print(f"stays in {path}: {name!r}, {why}", file=sys.stderr)
+    for line in lost:
+        print(f"{path} says of {line}; no gateway does what that says of {client}'s own servers", file=sys.stderr)
     print(f"restart {client}; `agent-utilities connect {client} --undo` takes it back", file=sys.stderr)
 
 

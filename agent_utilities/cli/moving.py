@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,32 +17,46 @@ from agent_utilities.runtime.process_io import write_whole
 from agent_utilities.upstream.config import UpstreamConfig
 from agent_utilities.upstream.configuration.config_files import digest, read_told
 from agent_utilities.upstream.configuration.config_text import form_of
-from agent_utilities.upstream.configuration.host_files import Host, containers, reading_of
+from agent_utilities.upstream.configuration.entry_values import fold
+from agent_utilities.upstream.configuration.host_files import Host, containers, is_kept_off, reading_of
+from agent_utilities.upstream.configuration.server_entry import BY_SPELLING, OF_HOSTS_ONLY
 from agent_utilities.upstream.configuration.variables import names_in
 
 _BY_HAND = "nothing was moved; move them by hand, and then `agent-utilities connect HOST --gateway FILE --write`"
 _KEY = "mcpServers"
+_PLAIN = {"enabled": "enabled", "timeout_s": "timeoutSeconds", "list_timeout_s": "listTimeoutSeconds"}
+_ASKED = re.compile(r"\$\{(input|command|config|extensionInstallFolder):")
+_KEPT_OFF = ("mcp.allowed", "mcp.excluded")
+"""Lists of Gemini's by which a server is on or off: what that comes to moves with it."""
 
 
 def move_servers(
     place: Path, file: Path, host: Host, name: str, entry: dict[str, Any], *, replace: bool
-) -> tuple[list[str], dict[str, str]]:
+) -> tuple[list[str], dict[str, str], list[str]]:
     """Move the servers of a host's file to a gateway's, and leave the gateway's entry in their place.
 
-    Return which moved, and of each other why it stays. Each file has a copy beside it, and the host's a record by which
-    `undo_move` takes the move back, before the first is swapped; the gateway's is the first.
+    Return which moved, of each other why it stays, and what the file says of those that moved and no gateway does. Each
+    file has a copy beside it, and the host's a record by which `undo_move` takes the move back, before the first is
+    swapped; the gateway's is the first.
     """
     (before, content), (own_before, own) = _opened(place, host.key), _opened(file, _KEY)
-    moved, stays = _parted(place, content, file, own, host.key, before)
+    moved, stays = _parted(place, content, file, own, host.key)
     if name in stays and content[host.key][name] != entry and not replace:
         _refuse(f"another {name!r} is there", place, "add --replace to put the gateway in its place")
     if not moved:
         why = "; ".join(f"{server!r} stays: {reason}" for server, reason in stays.items())
         _refuse("it has no server to move", place, why or _BY_HAND)
     own[_KEY] |= moved
+    lost = [*_of_host_alone(moved), *_said_elsewhere({k: v for k, v in content.items() if k != host.key}, moved)]
+    if is_kept_off(name, content):
+        if name in content["mcp"].get("excluded", ()):
+            _refuse(
+                f"its mcp.excluded keeps {name!r} off", place, "give the gateway another name, or take it out there"
+            )
+        content["mcp"]["allowed"].append(name)
     content[host.key] = {server: said for server, said in content[host.key].items() if server in stays} | {name: entry}
     _swap(place, {file: json_text(own_before, own, file), place: json_text(before, content, place)})
-    return [*moved], {server: why for server, why in stays.items() if server != name}
+    return [*moved], {server: why for server, why in stays.items() if server != name}, lost
 
 
 def taken_in(text: str) -> set[str]:
@@ -65,33 +80,62 @@ def _opened(path: Path, key: str) -> tuple[str, dict[str, Any]]:
 
 
 def _parted(
-    place: Path, content: Mapping[str, Any], file: Path, own: Mapping[str, Any], key: str, text: str
+    place: Path, content: Mapping[str, Any], file: Path, own: Mapping[str, Any], key: str
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return what the gateway's file is to have of each server that it reads alike, and why the others stay.
 
-    As it is written, where that does, or with its folders in full, since what they are relative to is another there.
+    As it is written, where that does; or with its folders in full, since what they are relative to is another there,
+    and variables as a gateway has them; or with what the host says by its own units or in another place.
     """
-    folder, environ = Path.cwd(), {name: f"the value of {name}" for name in taken_in(text)} | os.environ
-    fill = reading_of(place, content, environ, folder, keeps_references=True).fill
+    folder, reads = Path.cwd(), partial(read_told, environ=os.environ, folder=Path.cwd(), keeps_references=True)
+    fill = reading_of(place, content, os.environ, folder, keeps_references=True).fill
     moved, stays = dict[str, Any](), dict[str, str]()
-    was_read = read_told(place, content, environ, folder, [file])[0]
+    was_read = reads(place, content, files=[file])[0]
     for name, said in content[key].items():
         was = was_read.get(name)
-        if was is None or "${input:" in json.dumps(said):
+        if was is None or _ASKED.search(json.dumps(said)):
             stays[name] = "it can't be read, or is the gateway itself" if was is None else "its host asks for a value"
             continue
-        forms = [said, {**({"cwd": was.cwd} if was.cwd else {}), **_filled(said, fill)}]
+        in_full = {**({"cwd": was.cwd} if was.cwd else {}), **_filled(said, fill)}
+        forms = [said, in_full, _plainly(in_full, was)]
         if (there := own[_KEY].get(name)) is not None and there not in forms:
             stays[name] = f"{file} has another of its name"
             continue
         for form in forms:
-            read = read_told(file, {**own, _KEY: {name: form}}, environ, folder, [file])[0][name]
+            read = reads(file, {**own, _KEY: {name: form}}, files=[file])[0][name]
             if read is not None and _bare(read) == _bare(was):
                 moved[name] = form
                 break
         else:
             stays[name] = f"{file} would be read otherwise"
     return moved, stays
+
+
+def _plainly(entry: Mapping[str, Any], upstream: UpstreamConfig) -> dict[str, Any]:
+    """Return an entry with whether it is on, and its times, as a gateway's own file says them."""
+    others = {name: value for name, value in entry.items() if _sets(name) not in _PLAIN}
+    fields = {field: getattr(upstream, field) for field in _PLAIN}
+    return others | {_PLAIN[f]: v for f, v in fields.items() if v != UpstreamConfig.model_fields[f].default}
+
+
+def _sets(name: str) -> str:
+    return key.sets if (key := BY_SPELLING.get(fold(name))) is not None else ""
+
+
+def _of_host_alone(servers: Mapping[str, Any]) -> Iterator[str]:
+    for name, said in servers.items():
+        if names := [key for key in said if fold(key) in OF_HOSTS_ONLY or not _sets(key)]:
+            yield f"{name}: {', '.join(names)}"
+
+
+def _said_elsewhere(said: Any, servers: Mapping[str, Any], where: str = "") -> Iterator[str]:
+    """Yield where a host's file names servers beside their entries, such as in what their tools may do."""
+    names = said if isinstance(said, list | dict) else ()
+    for key in filter(lambda key: isinstance(key, str) and where not in _KEPT_OFF, names):
+        if server := next((each for each in servers if re.match(rf"(mcp_+)?{re.escape(each)}([_*]|\Z)", key)), None):
+            yield f"{server}: {f'{where}.{key}'.removeprefix('.')}"
+    for key, value in said.items() if isinstance(said, dict) else ():
+        yield from _said_elsewhere(value, servers, f"{where}.{key}".removeprefix("."))
 
 
 def _bare(upstream: UpstreamConfig) -> UpstreamConfig:

@@ -50,7 +50,7 @@ def mode_of(path: Path) -> int:
 
 
 def move(place: Path, file: Path) -> tuple[list[str], dict[str, str]]:
-    return move_servers(place, file, HOSTS["cursor"], "gateway", GATEWAY, replace=False)
+    return move_servers(place, file, HOSTS["cursor"], "gateway", GATEWAY, replace=False)[:2]
 
 
 class TestMove:
@@ -137,8 +137,122 @@ class TestMove:
         assert json.loads(file.read_text())["mcpServers"]["a"] == {
             "cwd": folder,
             "command": f"{folder}/a",
-            "args": ["${env:B}"],
+            "args": ["${B}"],
         }
+
+
+GEMINI = {
+    "theme": "dark",
+    "mcp": {"allowed": ["keyed", "far"]},
+    "mcpServers": {
+        "keyed": {
+            "command": "x",
+            "env": {"A": "$A_KEY", "B": "${A_KEY}", "C": "costs $5"},
+            "timeout": 30000,
+            "trust": True,
+        },
+        "far": {"httpUrl": "https://example.com/mcp?key=$A_KEY", "headers": {"Authorization": "Bearer $A_KEY"}},
+        "barred": {"command": "y", "env": {"A": "$A_KEY"}},
+    },
+}
+OPENCODE = {
+    "$schema": "https://opencode.ai/config.json",
+    "mcp": {
+        "local": {
+            "type": "local",
+            "command": ["x", "{env:A_KEY}"],
+            "environment": {"A": "{env:A_KEY}"},
+            "timeout": 5000,
+        },
+        "far": {"type": "remote", "url": "https://example.com/mcp?key={env:A_KEY}", "oauth": False},
+        "filed": {"type": "local", "command": ["x"], "environment": {"A": "{file:./key.txt}"}},
+        "off": {"type": "local", "command": ["x", "{env:A_KEY}"], "enabled": False},
+    },
+    "tools": {"far_*": False, "farther": False},
+}
+
+
+class TestOtherHosts:
+    """Gemini and OpenCode write variables, times and what is off in ways of their own."""
+
+    @pytest.mark.parametrize("client", ["gemini", "opencode"])
+    @pytest.mark.parametrize("is_set", [True, False])
+    def test_the_gateway_reads_what_the_host_did_and_undo_gives_back_every_byte(
+        self,
+        client: Client,
+        is_set: bool,
+        connect: Callable[..., Done],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        place, key = written(client, tmp_path, {}), HOSTS[client].key
+        place.write_text(json.dumps(GEMINI if client == "gemini" else OPENCODE))
+        (place.parent / "key.txt").write_text("of a file")
+        there = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        if is_set:
+            monkeypatch.setenv("A_KEY", "k3y")
+        environ = {**os.environ, "A_KEY": "k3y"}
+        before = {each.name: each for each in read_config([place], environ).upstreams}
+        done = connect("--gateway", "deep/servers.json", "--move", client)
+        assert done.returncode == 0, done.stderr
+        assert [*json.loads(place.read_text())[key]] == ["gateway"]
+        after = {each.name: each for each in read_config([tmp_path / "deep" / "servers.json"], environ).upstreams}
+        assert after.keys() == before.keys()
+        for name, was in before.items():
+            not_filled = {} if was.enabled else {"env": was.env, "args": was.args}
+            update = {"source": was.source, "keys": was.keys, **not_filled}
+            assert after[name].model_copy(update=update) == was
+        assert "k3y" not in (tmp_path / "deep" / "servers.json").read_text()
+        assert connect(client, "--undo").returncode == 0
+        assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == there
+
+    def test_gemini_starts_the_gateway_where_it_allows_some_servers_alone(
+        self, connect: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        place = written("gemini", tmp_path, {})
+        place.write_text(json.dumps(GEMINI))
+        assert connect("gemini", "--gateway", "servers.json", "--move").returncode == 0
+        assert json.loads(place.read_text())["mcp"]["allowed"] == ["keyed", "far", "gateway"]
+        place.write_text(json.dumps(GEMINI | {"mcp": {"excluded": ["gateway"]}}))
+        done = connect("gemini", "--gateway", "others.json", "--move")
+        assert (done.returncode, "mcp.excluded keeps 'gateway' off" in done.stderr) == (2, True)
+
+    @pytest.mark.parametrize(
+        ("client", "said", "told"),
+        [
+            ("gemini", GEMINI, ["of keyed: trust;"]),
+            ("opencode", OPENCODE, ["of far: tools.far_*;"]),
+            (
+                "opencode",
+                {**OPENCODE, "agent": {"build": {"tools": {"local_*": True}}}, "permission": {"mcp__off": "ask"}},
+                ["of far: tools.far_*;", "of local: agent.build.tools.local_*;", "of off: permission.mcp__off;"],
+            ),
+            (
+                "cursor",
+                {"mcpServers": {"a": {"command": "x", "autoApprove": ["b"], "unheard": 1}}},
+                ["a: autoApprove, unheard;"],
+            ),
+        ],
+    )
+    def test_what_a_gateway_can_not_do_is_told(
+        self,
+        client: Client,
+        said: dict[str, Any],
+        told: list[str],
+        connect: Callable[..., Done],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        place = written(client, tmp_path, {})
+        place.write_text(json.dumps(said))
+        done = connect(client, "--gateway", "servers.json", "--move")
+        assert done.returncode == 0, done.stderr
+        lines = [line for line in done.stderr.splitlines() if "no gateway does" in line]
+        assert [one for one in told if not any(one in line for line in lines)] == []
+        assert len(lines) == len(told)
 
 
 class TestEndedBetween:

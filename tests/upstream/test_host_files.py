@@ -78,7 +78,7 @@ class TestOpenCode:
     def test_has_servers_a_floor_deeper_in_its_second_version(self, read):
         server = {"type": "local", "command": ["x"], "environment": {"A": "{env:A}"}, "disabled": True}
         upstream = only(read("opencode.json", {"mcp": {"servers": {"a": server}}}))
-        assert (upstream.name, upstream.enabled, env(upstream)) == ("a", False, {"A": "{env:A}"})
+        assert (upstream.name, upstream.enabled, env(upstream)) == ("a", False, {"A": "${A:-}"})
 
     def test_is_known_by_what_it_says_too(self, read):
         told = {"$schema": "https://opencode.ai/config.json", "mcp": {"a": {"type": "local", "command": ["{env:A}"]}}}

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from agent_utilities.settings import Quota
-from agent_utilities.upstream.configuration.variables import REFERENCES, Reading, Unusable
+from agent_utilities.upstream.configuration.variables import REFERENCE, Reading, Unusable
 
 _T = TypeVar("_T")
 
@@ -133,7 +133,7 @@ def env_headers(value: Any, reading: Reading) -> dict[str, str]:
 def url(value: Any, reading: Reading) -> str:
     """Read an address."""
     address: str = filled(_a(str, value), reading).strip()
-    if reading.keeps_references and REFERENCES[reading.references].search(address):
+    if reading.keeps_references and REFERENCE.search(address):
         return address
     try:
         parts = urlsplit(address)

@@ -65,8 +65,9 @@ class Reading:
         references: whose variables there are.
         unset: what a variable that is not set comes to: nothing, itself, or an error.
         told: a line for each that was not set and is no error.
-        keeps_references: whether every value of the environment stays a reference: for a person who is to see no
-            secret, and for a server that is not started, so that what is not set there matters to nobody.
+        keeps_references: whether every value of the environment stays a reference, in the form that a gateway's own
+            file has: for a person who is to see no secret, for such a file, and for a server that is not started, so
+            that what is not set there matters to nobody.
     """
 
     environ: Mapping[str, str]
@@ -116,7 +117,7 @@ class Reading:
         kind, colon, rest = inside.partition(":")
         if (place := self._place(kind)) is not None:
             return place
-        if colon and kind in ("input", "file", *_OF_EDITORS) and self.keeps_references:
+        if colon and kind in ("input", *_OF_EDITORS) and self.keeps_references:
             return reference
         if colon and kind in ("input", "file"):
             return self._input(rest) if kind == "input" else self._file(rest)
@@ -138,14 +139,16 @@ class Reading:
         }.get(kind)
 
     def _variable(self, name: str, default: str | None, reference: str, unset: str = "") -> str:
+        unset = unset or self.unset
         if self.keeps_references:
-            return reference
+            otherwise = "" if default is None and unset == "empty" else default
+            return f"${{{name}}}" if otherwise is None else f"${{{name}:-{otherwise}}}"
         value = self.environ.get(name)
         if default is not None:
             return value or default
         if value is not None:
             return value
-        if (unset := unset or self.unset) == "refused":
+        if unset == "refused":
             raise Unusable(f"the variable {name} is not set", f"set it, or write ${{{name}:-default}}")
         self.told.append(
             f"the variable {name} is not set, and taken as {'it is written' if unset == 'kept' else 'empty'}"
@@ -154,6 +157,8 @@ class Reading:
 
     def _file(self, name: str) -> str:
         path = (self.place or self.folder) / (f"{self.home}{name[1:]}" if name.startswith("~/") else name)
+        if self.keeps_references:
+            return f"${{file:{path}}}"
         try:
             return read_text(path).strip()
         except ConfigError as error:
