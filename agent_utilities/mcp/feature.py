@@ -58,6 +58,10 @@ class Refusal(AgentUtilitiesError, RuntimeError):
     """A call that is permitted and not made now; its caller is told why, and what would do."""
 
 
+NOT_TAKEN = "its last edit was not taken, see the log; what it said before holds"
+"""What `/ready` says of a file that is followed; everybody may read it, so no text of the file is told."""
+
+
 @dataclass(frozen=True)
 class Grant:
     """What the operator permits one caller, beside what everybody may.

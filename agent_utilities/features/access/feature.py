@@ -25,7 +25,7 @@ from agent_utilities.features.access.oidc import OidcVerifier
 from agent_utilities.features.access.refusals import TellsWhy, note
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.events import PolicyChanged, TokensRevoked
-from agent_utilities.mcp.feature import Feature, Grant
+from agent_utilities.mcp.feature import NOT_TAKEN, Feature, Grant
 from agent_utilities.mcp.request import Request
 from agent_utilities.mcp.sessions import Caller
 from agent_utilities.runtime.caches import BoundedCache
@@ -219,7 +219,7 @@ class AccessControl(Feature):
         self._auth: Login | None = None
         self._rules, self._files = Rules(), SettingsFiles()
         self._watched: list[Path] = []
-        self._trouble = ""
+        self._trouble, self._is_refused = "", False
         self._taken: frozenset[Token] = frozenset()
         # Claims are text of their token, as objects.
         self._grants: BoundedCache[str, tuple[Mapping[str, Any], Grant | None]] = BoundedCache(
@@ -325,12 +325,14 @@ class AccessControl(Feature):
         operator = self.host.surface.operator.again()
         try:
             rules = await in_daemon_thread(lambda: rules_of(operator.settings, operator.files))
+            self._is_refused = False
             if rules == self._rules and operator.files == self._files:
                 return
             if self._rules.rules and not rules.rules:
                 raise SettingsError("no rule of access any more", "", "settings", "start anew to do without rules")
             self._take(rules, operator.files)
         except AgentUtilitiesError as error:
+            self._is_refused = True
             logger.error("%s; the rules of access stay as they were", error)
         else:
             self._changed("rules", f"{len(rules.rules)} rules of access")
@@ -347,6 +349,7 @@ class AccessControl(Feature):
 
     def health(self) -> Mapping[str, Any]:
         told = {"login": self._auth.trouble} if self._auth is not None and self._auth.trouble else {}
+        told |= {"rules": NOT_TAKEN} if self._is_refused else {}
         return {**told, "tokens": f"{self._trouble}; what the file held before holds"} if self._trouble else told
 
     def start_lines(self) -> Sequence[str]:

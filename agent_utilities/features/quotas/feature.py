@@ -21,7 +21,7 @@ from agent_utilities.audit.chain import n_bytes_of
 from agent_utilities.compat.tasks import tool_of_task
 from agent_utilities.errors import AgentUtilitiesError, SettingsError
 from agent_utilities.mcp.events import Event, PolicyChanged
-from agent_utilities.mcp.feature import Feature, Refusal
+from agent_utilities.mcp.feature import NOT_TAKEN, Feature, Refusal
 from agent_utilities.mcp.request import TOOL_OF_TASK, Call, Request, ToolCalled
 from agent_utilities.mcp.sessions import NOBODY
 from agent_utilities.runtime.waiting import in_daemon_thread
@@ -141,7 +141,7 @@ class Quotas(Feature):
 
     def __init__(self, of_upstreams: Callable[[], Mapping[str, Quota]] = dict) -> None:
         self._of_upstreams = of_upstreams
-        self._table = QuotaTable()
+        self._table, self._is_refused = QuotaTable(), False
         self._counts = Counts(_WINDOW_S, _N_COUNTED)
         self._under_way = Counter[str]()
         self._refusals: prometheus_client.Counter | None = None
@@ -256,6 +256,9 @@ class Quotas(Feature):
         where = "in this process" if self.host.state is None else "by all replicas together; calls at once by each"
         return [f"calls are bounded by quotas, which are counted {where}"]
 
+    def health(self) -> Mapping[str, Any]:
+        return {"quotas": NOT_TAKEN} if self._is_refused else {}
+
     def register_metrics(self, registry: CollectorRegistry) -> None:
         import prometheus_client
 
@@ -270,8 +273,10 @@ class Quotas(Feature):
         try:
             table = await in_daemon_thread(lambda: quotas_of(operator.settings, operator.files))
         except AgentUtilitiesError as error:
+            self._is_refused = True
             logger.error("%s; quotas stay as they were", error)
             return
+        self._is_refused = False
         if table != self._table:
             self._table = table
             self.host.notify(PolicyChanged("quotas", "quotas of the settings file were read again"))

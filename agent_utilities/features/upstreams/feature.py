@@ -25,7 +25,7 @@ from agent_utilities.features.upstreams.tasks import TASKS, TaskIds, Tasks
 from agent_utilities.mcp.agent_server import AgentServer
 from agent_utilities.mcp.answers import has
 from agent_utilities.mcp.events import Event, PolicyChanged, ToolsChanged
-from agent_utilities.mcp.feature import Feature
+from agent_utilities.mcp.feature import NOT_TAKEN, Feature
 from agent_utilities.mcp.request import Request
 from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
 from agent_utilities.selection.model import NOTHING, NameSet, Selection, fold
@@ -257,9 +257,6 @@ class Upstreams(Feature):
         """Tell how far the upstreams are that first lists wait for, and remember those that fail or come late."""
         if not self._first_lists_wait or not (waited_for := self._waited_for()):
             return
-        limit_s = self._first_lists_end_s - asyncio.get_running_loop().time()
-        names = ", ".join(each.config.name for each in waited_for)
-        logger.info("first lists wait for what was never seen, %.1f s at most: %s", limit_s, names)
         await self._is_supervised.wait()
         await asyncio.gather(*map(self._follow_first_list, waited_for))
 
@@ -298,7 +295,7 @@ class Upstreams(Feature):
         """
         told = {"upstreams": self.told(self.host.surface.verdict(NOTHING, shapes_lists=False).bounds)}
         refused = self._files.refused if self._files is not None else ()
-        return {**told, **dict.fromkeys(refused, "its last edit was not taken, see the log; what it said before holds")}
+        return {**told, **dict.fromkeys(refused, NOT_TAKEN)}
 
     def told(self, bounds: Bounds) -> dict[str, dict[str, Any]]:
         """Return what a caller with these bounds may learn of the upstreams: the state of each, and how many tools."""
@@ -315,6 +312,10 @@ class Upstreams(Feature):
     def start_lines(self) -> Sequence[str]:
         unseen = [each.config.name for each in self.upstreams if is_unseen(each)]
         lines = [f"not reached yet, and listed when they are: {', '.join(unseen)}"] if unseen else []
+        if self._first_lists_wait and (waited_for := self._waited_for()):
+            left_s = self._first_lists_end_s - asyncio.get_running_loop().time()
+            names = ", ".join(each.config.name for each in waited_for)
+            lines.append(f"first lists wait for what was never seen, {left_s:.1f} s at most: {names}")
         return [*lines, *left_out(sdk_client.PARTS), *self.provider.notices]
 
     async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:

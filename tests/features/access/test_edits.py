@@ -18,7 +18,7 @@ from agent_utilities.access.token_file import TokenFile, read_tokens, revoke_tok
 from agent_utilities.errors import InputError
 from agent_utilities.features.access import feature
 from agent_utilities.mcp.events import PolicyChanged
-from agent_utilities.mcp.feature import Feature
+from agent_utilities.mcp.feature import NOT_TAKEN, Feature
 from agent_utilities.mcp.request import Request
 from agent_utilities.runtime import process_io
 from agent_utilities.selection.merge import Narrowing
@@ -239,9 +239,9 @@ class TestWholeOrNotAtAll:
                 else:
                     served.team.settings.write_bytes(broken.replace(b"{{", b"{").replace(b"}}", b"}"))
                 assert found.wait(WAIT_S)
-            assert served.listed(bob) == READ
+            assert (served.listed(bob), served.ready()["rules"]) == (READ, NOT_TAKEN)
             served.after(lambda: served.team.write(BOB_MAY_ALL))
-            assert served.listed(bob) == ALL
+            assert (served.listed(bob), "rules" in served.ready()) == (ALL, False)
 
 
 class TestTokens:

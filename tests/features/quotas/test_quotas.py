@@ -16,7 +16,7 @@ from agent_utilities import Feature, create_mcp_server
 from agent_utilities.features.quotas import feature
 from agent_utilities.features.quotas.feature import Quotas
 from agent_utilities.mcp.events import PolicyChanged
-from agent_utilities.mcp.feature import Refusal
+from agent_utilities.mcp.feature import NOT_TAKEN, Refusal
 from agent_utilities.mcp.request import Call, Request, ToolCalled
 from agent_utilities.mcp.sessions import Caller
 from agent_utilities.selection.model import NOTHING
@@ -25,6 +25,7 @@ from tests.background_tasks import tasks_extension
 from tests.features.quotas.bounded import Bounded, Clock, metrics, said
 from tests.mcp.in_process import web_of
 from tests.parts import part
+from tests.usage.logs import until
 
 pytestmark = pytest.mark.anyio
 both_eras = pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -256,6 +257,17 @@ class TestProfiles:
             team.settings.write_text(team.settings.read_text().replace("per_minute = 1", "per_minute = 2"))
             await changed.wait()
             assert await said(ann) == "done"
+
+    async def test_that_can_not_be_read_again_are_told_and_hold_as_they_were(self, tmp_path: Path) -> None:
+        rule = '[[access]]\nwho = {{ subject = "ann" }}\nprofile = "readers"\n'
+        team = Bounded(tmp_path, self.READERS + rule)
+        server, right = team.server(), team.settings.read_text()
+        async with team.callers("ann", server=server) as (ann,):
+            team.settings.write_text(right.replace("per_minute = 1", "per_minute = 0"))
+            await until(lambda: server.features.health().get("quotas") == NOT_TAKEN)
+            assert [(await said(ann))[:4] for _ in range(2)] == ["done", "! re"]
+            team.settings.write_text(right + "\n")
+            await until(lambda: "quotas" not in server.features.health())
 
 
 class TestWhoAndWhat:
