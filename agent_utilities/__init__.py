@@ -65,6 +65,10 @@ def __getattr__(name: str) -> Any:
         gc.disable()  # an import leaves no garbage, and to look for some again and again is a tenth of its time
         try:
             value = getattr(import_module(f"agent_utilities.{_HOMES[name]}"), name)
+        except ValueError as error:
+            from agent_utilities.settings import of_fastmcp
+
+            raise of_fastmcp(error) or error from None
         finally:
             if is_collecting:
                 gc.enable()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -217,6 +218,16 @@ def checked(given: Mapping[str, FileSetting]) -> Settings:
     sources = [given[field].source if field in given else "" for field in _LISTS]
     check_hosts(settings.allowed_hosts, settings.allowed_origins, *sources)
     return settings
+
+
+def of_fastmcp(error: ValueError) -> SettingsError | None:
+    """Return what is said of a variable that FastMCP can't read when it is imported; None for any other error."""
+    if not isinstance(error, ValidationError) or error.title != "Settings":
+        return None
+    first = error.errors(include_url=False)[0]
+    name = f"FASTMCP_{'__'.join(map(str, first['loc']))}".upper()
+    source = f"env {name}" if name in os.environ else f"{name} in the file .env"
+    return SettingsError("not as FastMCP reads it", os.environ.get(name, first["input"]), source, said_of(first["msg"]))
 
 
 def _plain(field: str, setting: FileSetting) -> object:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -68,14 +68,17 @@ def _gateway(options: GatewayOptions, started_s: float) -> AgentServer:
 
     offer = offer_of(options)
     chosen = chosen_config(options.files or (), yes=options.yes, is_needed=offer is None)
-    print_problems(terminal(stderr=True), chosen.config.problems, chosen.config.notices)
+    problems, notices = [*chosen.config.problems], [*chosen.config.notices]
     if options.name == GATEWAY_NAME and os.environ.get("NEO4J_URI", "").strip():
-        print("note: gateways that share a Neo4j need names of their own: give this one a --name", file=sys.stderr)
+        notices.append("gateways that share a Neo4j need names of their own: give this one a --name")
     if offer is not None:
         offer = offer.read(chosen.config.upstreams)
-        _tell_capabilities(offer)
+        problems += offer.capabilities.problems
+        notices += [*offer.capabilities.notices, *offer.servers.notices, *_unavailable(offer)]
     features = gateway_features(chosen.config, chosen if chosen.files else None, offer=offer, started_s=started_s)
     gateway = gateway_of(features, options.name)
+    for line in (*(f"left out: {problem}" for problem in problems), *(f"note: {notice}" for notice in notices)):
+        gateway.greeting.tell(shown(line, None))
     if options.skills:
         gateway.add_provider(skills_provider(options.skills))
     return gateway
@@ -134,17 +137,14 @@ def offer_of(options: GatewayOptions) -> Offer | None:
     )
 
 
-def _tell_capabilities(offer: Offer) -> None:
-    """Say on stderr what of capabilities could not be taken, and what can't be switched on."""
-    print_problems(
-        terminal(stderr=True), offer.capabilities.problems, (*offer.capabilities.notices, *offer.servers.notices)
-    )
+def _unavailable(offer: Offer) -> Iterator[str]:
+    """Yield what can't be switched on, and why."""
     unavailable = offer.servers.unavailable
     for name, why in islice(unavailable.items(), _MOST_WHYS):
-        print(f"note: {name} can't be switched on: {why}", file=sys.stderr)
+        yield f"{name} can't be switched on: {why}"
     if others := list(unavailable)[_MOST_WHYS:]:
         named = f"{len(others)} more can't be switched on: {', '.join(others)}"
-        print(f"note: {named}; agent-utilities capabilities check says why", file=sys.stderr)
+        yield f"{named}; agent-utilities capabilities check says why"
 
 
 def chosen_config(files: Sequence[Path], *, yes: bool, is_needed: bool = True) -> ConfigFiles:

@@ -35,6 +35,7 @@ from agent_utilities.mcp.command_line import NO_VERSION
 from agent_utilities.mcp.events import CatalogListed, Event
 from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.feature_list import FeatureList, Later
+from agent_utilities.mcp.greeting import Greeting
 from agent_utilities.mcp.operator_bounds import OperatorBounds
 from agent_utilities.mcp.request import LISTED, Request, entering, request_in_force
 from agent_utilities.mcp.sessions import Caller, Client, Session, Sessions
@@ -108,6 +109,7 @@ class AgentServer(FastMCP[Any]):
         self.known_tools = KnownTools(self)
         self.sessions = Sessions(self.features.session_ended)
         self.operator_bounds = OperatorBounds(self)
+        self.greeting = Greeting(self)
         self._kept: tuple[_Generations, Sequence[Tool]] | None = None
         self._observing_metrics: Metrics | None = None
         self.changes = Changes(self)
@@ -390,7 +392,7 @@ class AgentServer(FastMCP[Any]):
 
     def health(self) -> dict[str, Any]:
         """Return whether every lifespan has been entered, under `status`, what features tell everybody, warnings."""
-        is_started = self.operator_bounds.said.is_set()
+        is_started = self.operator_bounds.is_known.is_set()
         status = "stopping" if self.stopping.is_draining else "ready" if is_started else "starting"
         health, warnings = {"status": status, **self.features.health()}, self.operator_bounds.warnings()
         return {**health, "warnings": warnings} if warnings else health
@@ -402,18 +404,28 @@ class AgentServer(FastMCP[Any]):
 
     # -- serving -----------------------------------------------------------------------------------------------------
 
-    def run(self, *args: Any, **options: Any) -> None:
-        """Serve until stopped, on the event loop of the command line; see `FastMCP.run`."""
-        run_async(partial(self.run_async, *args, **options))
+    def run(self, transport: Any = None, show_banner: bool | None = None, **options: Any) -> None:
+        """Serve until stopped, and tell of it as the command line does; see `FastMCP.run`.
+
+        Args:
+            transport, options: as FastMCP takes them.
+            show_banner: whether to show FastMCP's banner too.
+        """
+        from agent_utilities.mcp.server_cli import log_to_stderr
+
+        if not logging.getLogger().handlers and not logging.getLogger("agent_utilities").handlers:  # an author's own
+            log_to_stderr(options.get("log_level"))
+        run_async(partial(self.run_async, transport, bool(show_banner), **options))
 
     async def run_stdio_async(self, *args: Any, **options: Any) -> None:
-        """Serve over stdio until stopped; raises what `OperatorBounds.announce` does."""
+        """Serve over stdio until stopped; raises what `OperatorBounds.judge` does."""
         from agent_utilities.mcp.wire.unreadable import answer_unreadable  # over HTTP each message has an answer
 
-        self.transport = "stdio"
+        self.transport, self.greeting.is_ours = "stdio", True
         answer_unreadable(low_level_server(self))
         async with whole_lifespan(self):
-            await self.operator_bounds.announce(on_stderr=True, log_level=options.get("log_level"))
+            await self.operator_bounds.judge()
+            await self.greeting.say(options.get("log_level"))
             with self.stopping.heeding_signals():
                 await super().run_stdio_async(*args, **options)
 
@@ -424,7 +436,7 @@ class AgentServer(FastMCP[Any]):
         given = inspect.signature(super().run_http_async).bind(*args, **options).arguments
         with http.at_an_address(self, given) as serving:
             async with whole_lifespan(self):
-                await self.operator_bounds.announce(on_stderr=True, log_level=given.get("log_level"), waits=True)
+                await self.operator_bounds.judge()
                 await super().run_http_async(**serving)
 
     def http_app(self, *args: Any, **options: Any) -> StarletteWithLifespan:

@@ -1,4 +1,4 @@
-"""What a server says when it starts: what its operator's bounds come to, names in them that fit nothing, and its size.
+"""Names in an operator's bounds that fit nothing: which of them end a launch, and which have fitted nothing since.
 
 A misspelt deny leaves open what it was to close. On the command line, which is this server's alone, it ends the launch;
 in the environment, which many servers may share, it is a warning, unless `MCP_STRICT` is set. Names are judged on what
@@ -12,32 +12,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from fastmcp import FastMCP
 from fastmcp.server.providers import Provider
 from fastmcp.server.providers.aggregate import AggregateProvider
 from fastmcp.server.transforms import Namespace, ToolTransform
-from fastmcp.server.transforms.visibility import Visibility, is_enabled
+from fastmcp.server.transforms.visibility import Visibility
 from fastmcp.tools.base import Tool
 
 from agent_utilities.catalog.entry_tools import EVERY_NAME as ENTRY_NAMES
-from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, entry
+from agent_utilities.catalog.model import KINDS, ComponentKind, entry
 from agent_utilities.compat.fastmcp_server import as_over_stdio, parts_of, whole_lifespan
 from agent_utilities.errors import SelectionError
-from agent_utilities.mcp.surface.components import LISTING, as_models_read, bearing_of, entry_of
-from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Surface, Verdict
+from agent_utilities.mcp.surface.components import LISTING, entry_of
+from agent_utilities.mcp.surface.surface import Surface
 from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.mcp.tool_origin import KeptProvider
 from agent_utilities.selection.channels import spelled
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NOTHING, Channel, NameSet, Setting
+from agent_utilities.selection.model import NOTHING, Channel, Setting
 from agent_utilities.visibility.bounds import UnfitName, finish, unfit_names
-from agent_utilities.visibility.decision import Decision, decide
 
 if TYPE_CHECKING:
     from agent_utilities.mcp.agent_server import AgentServer
@@ -48,112 +46,58 @@ _RENAMING = (Namespace, ToolTransform, Visibility, DynamicVisibilityTransform)
 """Transforms that leave nothing out of a list, or that hide by these very bounds."""
 _LIST_S = 5.0
 """Seconds that a provider has to list what it has, before the server starts without knowing it."""
-_MAX_SHOWN = 8
 
 
 class OperatorBounds:
-    """Says what a server's operator permits, and keeps the names that fit nothing until something does.
+    """Judges the names of a server's operator, and keeps those that fit nothing until something does.
 
     Args:
-        server: the server; its features say more at the start, and which toolsets are to come: names that begin like
-            them are no misspelling.
+        server: the server; its features say which toolsets are to come: names that begin like them are no misspelling.
     """
 
     def __init__(self, server: AgentServer) -> None:
         self._server = server
         self._unfit: tuple[UnfitName, ...] = ()
         self._seen: set[str] = set()
-        self._is_announced = False
-        self.said = asyncio.Event()
-        """Set once it was said what holds, so that the server serves."""
-        self._size_at_start: str | None = None
-        self.greeted = asyncio.Event()
-        """Set once it was said where it is served, and what holds: not before its address is bound."""
-        self._greeting: list[tuple[int, str]] = []
+        self._is_judged = False
+        self.is_known = asyncio.Event()
+        """Set once it is known what holds, so that the server serves."""
+        self.at_start: AtStart | None = None
+        self.size_at_start: str | None = None
+        """What `/ready` warns of a surface that was large at the start."""
 
-    async def announce(self, *, on_stderr: bool, log_level: str | None = None, waits: bool = False) -> None:
-        """Say what holds, once a server; called when its lifespan has been entered and nothing is served yet.
-
-        Args:
-            on_stderr: whether the process is ours, so that stderr is; else it is logged.
-            waits: whether its address is yet to be bound: then what holds is said by `greet`.
-            log_level: the least severe line wanted on stderr; a deny that fits nothing is warned of in any case.
+    async def judge(self) -> None:
+        """Judge the operator's names on what there is, once a server; its lifespan is entered, and nothing is served.
 
         Raises:
             SelectionError: a deny of the command line fits nothing and nothing can come that it fits, or one of the
                 environment does, and `MCP_STRICT` is set.
         """
-        from agent_utilities.catalog.context import n_tokens, open_warning  # not before the server starts
-
-        if self._is_announced:
+        if self._is_judged:
             return
-        self._is_announced = True
-        if not waits:
-            self.greeted.set()
-        verdict = self._server.surface.verdict(NOTHING, shapes_lists=True)
+        self._is_judged = True
         try:
             self._unfit, there = await self._judged()
             listed = there
             if next(_mounted(self._server), None) is not None:  # what their operators hide is not listed
                 listed = await components(self._server, "tool", past_mounted=False, asks_others=there.asked_others)
-            catalog = Catalog(tuple(entry_of("tool", tool) for tool in listed.components))
-            decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences)
-            n_tools = len({tool.name for tool in there.components})
-            what_holds = self._what_holds(decision, n_tools, is_complete=there.is_whole)
-            costs = {tool.name: n_tokens(as_models_read(tool)) for tool in listed.components}
-            large = await self._size_warning(verdict, decision, listed.components, costs)
         except Exception:
             logger.exception("a listing failed: what the operator's bounds come to is not known")
-            self.said.set()
-            return
-        self._size_at_start = open_warning(defers=decision.defers) if large else None
-        if there.is_whole:
-            _refuse(self._ending_in(self._unfit))
-        of_launch = logging.getLogger("agent_utilities").level or logging.INFO
-        wanted = logging.getLevelNamesMapping().get((log_level or "").upper(), of_launch)
-        least = wanted if on_stderr else logging.NOTSET
-        for line in (*self._server.left_out, *(str(_error([name])) for name in self._unfit)):
-            _say(logging.WARNING, line, on_stderr=on_stderr)
-        told = [(logging.INFO, what_holds), (logging.INFO, f"{self._server.name}: {_size(decision, costs)}")]
-        told += [(logging.WARNING, f"{self._server.name}: {large}")] if large else []
-        self._greeting = [(level, line) for level, line in told if least <= level]
-        if not waits:
-            for level, line in self._greeting:
-                _say(level, line, on_stderr=on_stderr)
-        self.said.set()
+        else:
+            if there.is_whole:
+                _refuse(self._ending_in(self._unfit))
+            self.at_start = AtStart(listed.components, len({tool.name for tool in there.components}), there.is_whole)
+        self.is_known.set()
 
-    def greet(self, where: str = "") -> None:
-        """Say on stderr what holds, once, and the endpoint where nobody else says it: its address is bound now."""
-        if not self.greeted.is_set():
-            if where and any(level == logging.INFO for level, _ in self._greeting):
-                _say(logging.INFO, f"{self._server.name}: Uvicorn running on {where}", on_stderr=True)
-            for level, line in self._greeting:
-                _say(level, line, on_stderr=True)
-            self.greeted.set()
-
-    async def _size_warning(
-        self, verdict: Verdict, decision: Decision, tools: Sequence[Tool], costs: Mapping[str, int]
-    ) -> str | None:
-        """Return the warning of what is listed to a caller who asks for nothing; None where that is little."""
-        from agent_utilities.catalog.context import ListedTool, surface_warning
-
-        if verdict.preferences.query is not None:  # the operator's query cuts what is listed
-            return None
-        for transform in self._server.transforms:
-            if isinstance(transform, Visibility):  # it marks tools that the author disabled
-                tools = await transform.list_tools(tools)
-        listed = []
-        for tool in {tools[i].name: tools[i] for i in decision.visible if is_enabled(tools[i])}.values():
-            bearing = bearing_of("tool", tool)
-            listed.append(ListedTool(bearing.tags, bearing.read_only, costs[tool.name]))
-        can_defer = verdict.bounds.permits_entry_tool(TOOL_SEARCH, by_caller=False)
-        return surface_warning(listed, can_defer=can_defer, defers=decision.defers)
+    def told(self) -> list[str]:
+        """Return what is wrong with each name that fits nothing."""
+        return [str(_error([name])) for name in self._unfit]
 
     async def check(self) -> None:
         """Refuse what ends a launch, where nothing is launched.
 
         Raises:
-            SelectionError: as `announce`.
+            SelectionError: as `judge`.
         """
         unfit, _ = await self._judged()
         if self._ending_in(unfit) and not any(isinstance(each, KeptProvider) for each in _tree(self._server)):
@@ -164,9 +108,8 @@ class OperatorBounds:
 
     def _ending_in(self, unfit: Sequence[UnfitName]) -> list[UnfitName]:
         is_strict = self._server.surface.operator.settings.strict
-        return [
-            name for name in unfit if (name.denies or name.toolsets) and (is_strict or _channel(name.setting) == "cli")
-        ]
+        held = [name for name in unfit if is_strict or channel_of(name.setting) == "cli"]
+        return [name for name in held if name.denies or name.toolsets]
 
     async def _judged(self) -> tuple[tuple[UnfitName, ...], Found]:
         """Return the operator's names that fit nothing that is there, and the tools that are there.
@@ -202,7 +145,7 @@ class OperatorBounds:
             name
             for channel, channel_entries in by_channel.items()
             for name in finish(unfit_names(settings, "operator", channel_entries))
-            if _channel(name.setting) == channel
+            if channel_of(name.setting) == channel
         )
 
     def unfit(self) -> tuple[UnfitName, ...]:
@@ -231,8 +174,8 @@ class OperatorBounds:
             for what, n in counts
             if n
         ]
-        if self._size_at_start is not None:
-            return [*warnings, self._size_at_start]
+        if self.size_at_start is not None:
+            return [*warnings, self.size_at_start]
         surface = self._server.surface
         verdict = surface.verdict(NOTHING, shapes_lists=True)
         for catalog in surface.catalogs.all() if verdict.preferences.query is None else ():
@@ -242,16 +185,17 @@ class OperatorBounds:
                     return [*warnings, open_warning(defers=decision.defers)]
         return warnings
 
-    def _what_holds(self, decision: Decision, n_tools: int, *, is_complete: bool) -> str:
-        counted = f"{len(decision.permitted_names)} of {n_tools} tools permitted"
-        later = "" if is_complete else ", and such as come later"
-        rules = {rule.text for rule in decision.refusals if rule and rule.name in ("not_read_only", "may_destroy")}
-        if rules and not decision.permitted:  # many tools say nothing of themselves
-            counted += f": they are {', or '.join(sorted(rules))}"
-        told = (*self._server.surface.operator.notices, *self._server.features.gathered("start_lines"))
-        missing = "".join(f"; {line}" for line in told)
-        bounds = "; ".join(_spelled(decision.effective)) or "no bounds"
-        return f"{self._server.name}: {counted}{later}; {bounds}{missing}"
+
+class AtStart(NamedTuple):
+    """The tools that a server listed when it started, past its own bounds, and how many there are past everybody's.
+
+    Args:
+        is_whole: whether that is all it will have, as far as its providers tell.
+    """
+
+    tools: Sequence[Tool]
+    n_tools: int
+    is_whole: bool
 
 
 @dataclass(frozen=True)
@@ -358,39 +302,13 @@ def _meant(name: UnfitName) -> str | None:
     """Return what was probably meant: a toolset as its channel spells one, else the nearest name, or None."""
     if not name.toolsets:
         return name.nearest
-    channel = _channel(name.setting)
+    channel = channel_of(name.setting)
     return f"{spelled(name.toolsets, channel)}{' ' if channel == 'cli' else '='}{name.name}"
 
 
-def _channel(setting: Setting) -> Channel:
+def channel_of(setting: Setting) -> Channel:
     channels: dict[str, Channel] = {"option": "cli", "file": "file"}
     return channels.get(setting.origins[0].partition(" ")[0], "env")
-
-
-def _spelled(settings: Effective) -> Iterator[str]:
-    """Yield each bound as it was given, such as `--disabled-tags write (cli)`."""
-    flags = [flag for flag in (settings.read_only, settings.no_destructive) if flag is not None]
-    for setting in (*chain.from_iterable(settings.lists), *flags):
-        told = ", ".join(origin.partition(" ")[2] for origin in setting.origins)
-        if isinstance(setting.value, NameSet):
-            names = setting.value.spelled()
-            more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
-            told += f" {','.join(names[:_MAX_SHOWN])}{more}"
-        yield f"{told} ({_channel(setting)})"
-
-
-def _size(decision: Decision, costs: Mapping[str, int]) -> str:
-    of_all, listed = sum(costs.values()), sum(costs[name] for name in decision.visible_names)
-    told = f"{len(decision.visible_names)} listed, about {listed:,} tokens on every turn"
-    return told + (f", of {len(costs)} with {of_all:,}" if listed < of_all else "")
-
-
-def _say(level: int, message: str, *, on_stderr: bool) -> None:
-    if on_stderr:
-        prefix = "WARNING: " if level >= logging.WARNING else ""
-        print(f"{prefix}{' '.join(message.split())}", file=sys.stderr)
-    else:
-        logger.log(level, "%s", message)
 
 
 def _is_proxy(provider: Provider) -> bool:

@@ -98,6 +98,12 @@ def _code_of(command: Callable[[], object]) -> int:
         message, code = command_line.message_of(error), 2
     except AgentUtilitiesError as error:
         message, code = str(error), 2 if isinstance(error, InputError) else 1
+    except ValueError as error:
+        from agent_utilities.settings import of_fastmcp
+
+        if (wrong := of_fastmcp(error)) is None:
+            raise
+        message, code = str(wrong), 2
     except (KeyboardInterrupt, typer.Abort):
         return 130
     if message:
@@ -118,14 +124,18 @@ def launch(load: Callable[[], AgentServer], options: Options) -> None:
     """
     selection, settings = command_line.selection_of(options), command_line.settings_of(options)
     server = load()
-    server.check_libraries()
-    server.surface.launch(selection, **settings)
-    if not options.list_tools:
-        _serve(server, options)
-        return
-    from agent_utilities.mcp.command_line.listing import print_listing
+    server.greeting.is_ours = True
+    try:
+        server.check_libraries()
+        server.surface.launch(selection, **settings)
+        if not options.list_tools:
+            _serve(server, options)
+            return
+        from agent_utilities.mcp.command_line.listing import print_listing
 
-    run_async(print_listing, server, options.as_json)
+        run_async(print_listing, server, options.as_json)
+    finally:
+        server.greeting.end()
 
 
 def _serve(server: AgentServer, options: Options) -> None:
@@ -136,7 +146,7 @@ def _serve(server: AgentServer, options: Options) -> None:
 
     theirs = fastmcp.settings  # of the variables that `FastMCP.run` reads too
     log_level = (options.log_level or theirs.log_level).upper()
-    _log_to_stderr(log_level)
+    log_to_stderr(log_level)
     # Uvicorn raises the signal again when it is done; the lifespan still has to close what it opened.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _ = server.surface.operator.selection, server.surface.operator.settings
@@ -152,7 +162,7 @@ def _serve(server: AgentServer, options: Options) -> None:
         if not 0 <= port <= MAX_PORT:
             raise SettingsError("no port", str(port), "env FASTMCP_PORT", f"give one of 0 to {MAX_PORT}")
         run |= {"host": options.host or theirs.host, "port": port if options.port is None else options.port}
-        run["uvicorn_config"] = {"log_config": None, "log_level": log_level.lower()}  # its lines are logged as ours
+        run["uvicorn_config"] = {"log_level": log_level.lower()}
         server.stopping.drain_s = options.drain
     elif sys.platform != "win32":  # which can't wait for pipes
         server.stopping.end_input = EndableStdin().end
@@ -169,12 +179,18 @@ def _serve(server: AgentServer, options: Options) -> None:
 
 
 _STARTING = ("Started server process", "Waiting for application startup", "Application startup complete")
-"""What the web server logs before it is bound; what holds then is said once, by `OperatorBounds.greet`."""
+"""What the web server logs before it is bound; what holds then is said once, by `Greeting`."""
 _SAID = ("Starting MCP server", "Uvicorn running on", *_STARTING)
 
 
-def _log_to_stderr(level: str) -> None:
-    """Send log lines to stderr in one format, at a level, and cut everybody's; the root logger is left alone."""
+def log_to_stderr(level: str | None) -> None:
+    """Send log lines to stderr in one format, at a level, and cut everybody's; the root logger is left alone.
+
+    Args:
+        level: FastMCP's setting where it is None.
+    """
+    import fastmcp
+
     from agent_utilities.runtime.process_io import ShortRecord
 
     logging.setLogRecordFactory(ShortRecord)
@@ -184,5 +200,5 @@ def _log_to_stderr(level: str) -> None:
         package, handler = logging.getLogger(name), requests if name == "uvicorn.access" else logs
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         package.handlers = [handler]
-        package.setLevel(level)
+        package.setLevel((level or fastmcp.settings.log_level).upper())
         package.propagate = False

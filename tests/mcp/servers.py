@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx2
+import pytest
 import uvicorn
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
@@ -15,6 +16,14 @@ from fastmcp.server.http import StarletteWithLifespan
 
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.mcp.events import ToolsChanged
+
+
+async def said_at_start(server: AgentServer, capsys: pytest.CaptureFixture[str], level: str | None = None) -> list[str]:
+    """Return the lines that a server says when it starts in a process of its own."""
+    server.greeting.is_ours = True
+    await server.operator_bounds.judge()
+    await server.greeting.say(level)
+    return capsys.readouterr().err.splitlines()
 
 
 def log_server(**options: Any) -> AgentServer:

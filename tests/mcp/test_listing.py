@@ -18,6 +18,7 @@ from agent_utilities.selection.parse import read_cli
 from tests.every import every
 from tests.graph.agents import PATIENT
 from tests.mcp.in_process import ask, listed, web_of
+from tests.mcp.servers import said_at_start
 
 pytestmark = pytest.mark.anyio
 
@@ -150,8 +151,8 @@ class TestAnOffThatIsFinal:
         assert (await read(server))["notices"] == [FINAL]
 
     async def test_is_told_in_the_line_at_the_start(self, capsys):
-        await shop(ON, MCP_TOOL_SEARCH="off").operator_bounds.announce(on_stderr=True)
-        assert capsys.readouterr().err.splitlines()[0] == f"shop: 6 of 6 tools permitted; no bounds; {FINAL}"
+        told = await said_at_start(shop(ON, MCP_TOOL_SEARCH="off"), capsys)
+        assert (told[0], told[2]) == ("shop: 6 of 6 tools permitted; no bounds", f"note: {FINAL}")
 
     async def test_is_told_at_the_start_of_a_gateway(self, tmp_path):
         environ = {"MCP_GRAPH": "off", "MCP_TOOL_SEARCH": "0", "MCP_GATEWAY_FOLDER": str(tmp_path)}

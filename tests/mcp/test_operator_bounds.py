@@ -269,7 +269,7 @@ class TestWhereToolsMayComeLater:
         monkeypatch.setattr("agent_utilities.mcp.operator_bounds._LIST_S", 0.05)
         server = launched(("--disabled-tools", "tail_lgo"))
         server.add_provider(Hanging())
-        await server.operator_bounds.announce(on_stderr=False)
+        await server.operator_bounds.judge()
         assert server.operator_bounds.n_unfit(denies=True) == 1
         assert "what the operator's bounds come to is not known" in caplog.text
 
@@ -287,7 +287,7 @@ class TestWhereToolsMayComeLater:
             server = launched(("--disabled-tools", name))
             server.mount(create_proxy(far))
             asked.clear()
-            await server.operator_bounds.announce(on_stderr=False)
+            await server.operator_bounds.judge()
             assert bool(asked) is is_asked
 
 

@@ -9,6 +9,7 @@ import runpy
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -305,7 +306,7 @@ class TestAnAddressWithoutAPort:
         process = HttpProcess([sys.executable, str(server), "-t", "http", "--host", "0.0.0.0", "-p", "0"], os.environ)
         try:
             served = process.wait_for(re.compile(r"Uvicorn running on http://0.0.0.0:(\d+)"))[1]
-            assert f"binds 0.0.0.0:{served} without auth" in process.log
+            process.wait_for(re.compile(f"binds 0.0.0.0:{served} without auth"))
         finally:
             process.stop()
 
@@ -315,6 +316,11 @@ class TestAnAddressWithoutAPort:
             given = {"sockets": [bound], "host": "127.0.0.1"}
             with at_an_address(mcp, given):
                 assert mcp.port == bound.getsockname()[1]
+
+
+def at_end_of_input(command: list[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a server over stdio to the end of its input, which is empty."""
+    return subprocess.run(command, env=environ, input="", capture_output=True, text=True, check=False, timeout=60)
 
 
 class TestStart:
@@ -327,10 +333,67 @@ class TestStart:
             process.stop()
         first, *lines = process.log.splitlines()
         assert re.fullmatch(r"ten-lines: Uvicorn running on http://127.0.0.1:\d+ \(MCP at /mcp\)", first)
-        assert lines[0] == "ten-lines: 1 of 2 tools permitted; --read-only (cli)"
-        assert re.fullmatch(r"ten-lines: 1 listed, about \d+ tokens on every turn, of 2 with \d+", lines[1])
-        assert lines[2].startswith("page: http")
+        assert lines[0].startswith("page: http")
+        assert lines[1] == "ten-lines: 1 of 2 tools permitted; --read-only (cli)"
+        assert re.fullmatch(r"ten-lines: 1 listed, about \d+ tokens on every turn, of 2 with \d+", lines[2])
         assert [line for line in lines[3:] if not re.match(r"\d{4}-\d\d-\d\d [\d:,]+ [A-Z]+ [\w.]+: ", line)] == []
+
+    @pytest.mark.parametrize("how", ["run()", "run(transport='http', port=0)", "cli()"])
+    def test_however_it_is_run_it_says_the_same_and_no_banner_is_in_the_way(self, how, server, tmp_path):
+        text = server.read_text()
+        assert text.count("main()") == 1, "it is run by its command line"
+        file = tmp_path / "server.py"
+        file.write_text(text.replace("main()", f"mcp.{how}"))
+        environ = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "MCP_GRAPH": "off", "FASTMCP_PORT": "0"}
+        command = [sys.executable, str(file)]
+        if "port" in how:
+            process = HttpProcess(command, environ)
+            try:
+                process.wait_for(re.compile(r"on every turn"))
+            finally:
+                process.stop()
+            lines = process.log.partition("Traceback")[0].splitlines()
+            assert re.fullmatch(r"ten-lines: Uvicorn running on http://127.0.0.1:\d+ \(MCP at /mcp\)", lines.pop(0))
+            assert lines.pop(0).startswith("page: http")
+        else:
+            done = subprocess.run(
+                command, env=environ, input="", capture_output=True, text=True, check=False, timeout=60
+            )
+            lines = done.stderr.splitlines()
+        assert lines[0] == "ten-lines: 2 of 2 tools permitted; no bounds"
+        assert re.fullmatch(r"ten-lines: 2 listed, about \d+ tokens on every turn", lines[1])
+        assert [line for line in lines[2:] if not re.match(r"\d{4}-\d\d-\d\d [\d:,]+ [A-Z]+ [\w.]+: ", line)] == []
+
+    def test_an_authors_own_logging_is_left_as_it_is(self, server, tmp_path):
+        file, text = tmp_path / "server.py", server.read_text()
+        own = "import logging\nlogging.basicConfig(format='mine %(message)s', level='INFO')\n"
+        file.write_text(own + text.replace("main()", "logging.getLogger('agent_utilities').info('heard'); mcp.run()"))
+        done = subprocess.run(
+            [sys.executable, str(file)], input="", capture_output=True, text=True, check=False, timeout=60
+        )
+        assert "mine heard" in done.stderr
+
+    def test_what_is_wrong_is_in_the_block_whatever_the_level(self, server):
+        environ = {**os.environ, "MCP_DISABLED_TOOLS": "no_such", "MCP_GRAPH": "off"}
+        command = [sys.executable, str(server), "--log-level", "error"]
+        done = at_end_of_input(command, environ)
+        told = "WARNING: a deny that fits nothing: 'no_such' (from env MCP_DISABLED_TOOLS); --list shows what there is"
+        assert [line.partition("; MCP")[0] for line in done.stderr.splitlines()] == [told]
+
+    @pytest.mark.parametrize(
+        ("name", "value"), [("FASTMCP_PORT", "abc"), ("FASTMCP_LOG_LEVEL", "loud"), ("FASTMCP_TRANSPORT", "pigeon")]
+    )
+    def test_a_variable_of_fastmcps_that_can_not_be_read_is_told_in_one_line(self, name, value, server, tmp_path):
+        environ = {**os.environ, name: value}
+        config = tmp_path / "mcp.json"
+        config.write_text('{"mcpServers": {}}')
+        gateway = [str(Path(sys.executable).with_name("agent-utilities")), "gateway", str(config)]
+        done = at_end_of_input(gateway, environ)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert done.stderr.startswith(f"error: not as FastMCP reads it: {value!r} (from env {name})")
+        of_author = [sys.executable, str(server), "-t", "http"]
+        done = at_end_of_input(of_author, environ)
+        assert f"not as FastMCP reads it: {value!r} (from env {name})" in done.stderr.splitlines()[-1]
 
     def test_nothing_is_said_to_be_served_where_the_port_is_taken(self, server):
         with socket.create_server(("127.0.0.1", 0)) as taken:

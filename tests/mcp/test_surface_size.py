@@ -19,7 +19,7 @@ from agent_utilities.mcp.surface.components import as_models_read
 from agent_utilities.selection.parse import read_cli
 from tests.every import every
 from tests.mcp.in_process import web_of
-from tests.mcp.servers import log_server
+from tests.mcp.servers import log_server, said_at_start
 
 pytestmark = pytest.mark.anyio
 
@@ -53,9 +53,8 @@ async def warnings_of(server) -> list[str]:
         return told.json().get("warnings", [])
 
 
-async def told_at_start(server, capsys, **options) -> str:
-    await server.operator_bounds.announce(on_stderr=True, **options)
-    return capsys.readouterr().err
+async def told_at_start(server, capsys, log_level=None) -> str:
+    return "\n".join(await said_at_start(server, capsys, log_level))
 
 
 async def listing(server, *, as_json: bool = True) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -299,24 +298,31 @@ class Page(Feature):
             self._app = self._app or make(self.host, self.key, self._tail)
         await self._app(scope, receive, send)
 
-    async def run(self) -> None:
-        """Say where the page is, for a server that binds its address itself.
+    def attach(self, host: AgentServer) -> None:
+        """Take the server, and have its start say where the page is."""
+        super().attach(host)
+        host.greeting.page = self._place
+
+    async def _place(self) -> str:
+        """Return what is said of where the page is, for a server that has bound its address itself; else nothing.
 
         Only who reads stderr learns the key, and the user whose server it is, by a file.
         """
         address = self.host.address
-        if address is not None:
-            await self.host.operator_bounds.greeted.wait()  # else nothing may be served
-            host = f"[{address}]" if ":" in address else address
-            where = f"http://{host}:{self.host.port}/" if self.host.port else "/"
-            if self.host.auth is not None:
-                print(f"page: {where} for whom a rule of access gives the right page.read", file=sys.stderr)
-            elif is_loopback(address):
-                link = f"{where}?key={self.key}"
-                # Kept before it is said; where that can't be done soon, stderr alone has it.
-                with suppress(OSError, TimeoutError), anyio.fail_after(_KEEP_S):
-                    self._link = await in_daemon_thread(partial(keep_link, str(self.host.port), link))
-                print(f"page: {link}", file=sys.stderr)
+        host = f"[{address}]" if address is not None and ":" in address else address
+        where = f"http://{host}:{self.host.port}/" if self.host.port else "/"
+        if address is not None and self.host.auth is not None:
+            return f"{where} for whom a rule of access gives the right page.read"
+        if address is None or not is_loopback(address):
+            return ""
+        link = f"{where}?key={self.key}"
+        # Kept before it is said; where that can't be done soon, stderr alone has it.
+        with suppress(OSError, TimeoutError), anyio.fail_after(_KEEP_S):
+            self._link = await in_daemon_thread(partial(keep_link, str(self.host.port), link))
+        return link
+
+    async def run(self) -> None:
+        """Take the file of the link away once the server stops."""
         try:
             await self.host.stopping.begun.wait()
             if self._tail is not None:

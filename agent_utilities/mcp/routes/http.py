@@ -29,6 +29,7 @@ from agent_utilities.compat.fastmcp_server import whole_lifespan
 from agent_utilities.errors import InputError
 from agent_utilities.mcp.access_log import hide_secrets
 from agent_utilities.mcp.events import Event, RequestRefused
+from agent_utilities.mcp.greeting import WARNING
 from agent_utilities.mcp.routes.host_guard import BoundedHttp, HostGuard, OpenToPages, accepted_on, is_guarded
 from agent_utilities.mcp.wire.request import SelectionMiddleware
 from agent_utilities.runtime.hosts import is_loopback
@@ -89,7 +90,7 @@ def application(
     if is_guarded(protection):
         outer.append(partial(HostGuard, accepted=accepted))
         if not accepted.loopback:
-            print(f"WARNING: {accepted}", file=sys.stderr)
+            server.greeting.tell(f"{WARNING}{accepted}")
     if server.record is not None:
         outer.append(server.record.of_http)
     outer.append(partial(RefusedRequests, notify=server.notify))
@@ -151,23 +152,23 @@ def at_an_address(server: AgentServer, given: dict[str, Any]) -> Iterator[dict[s
             if sys.platform != "linux":
                 reserved.close()
         if not is_loopback(host) and server.auth is None:
-            print(
-                f"WARNING: {Path(sys.argv[0]).name} binds {host}:{port} without auth: anyone who can reach this "
+            server.greeting.tell(
+                f"{WARNING}{Path(sys.argv[0]).name} binds {host}:{port} without auth: anyone who can reach this "
                 "address can call every permitted tool. Bind 127.0.0.1, pass auth= to create_mcp_server, or put an "
-                "authenticating proxy before it.",
-                file=sys.stderr,
+                "authenticating proxy before it."
             )
-        server.address, server.port = host, port
+        server.address, server.port, server.greeting.is_ours = host, port, True
         protection, hosts = is_guarded(given.get("host_origin_protection")), given.get("allowed_hosts") or []
         guard = {"host_origin_protection": protection, "allowed_hosts": hosts}
-        theirs = given.get("uvicorn_config") or {}
+        is_ours = {"log_config": None} if logging.getLogger("uvicorn").handlers else {}  # its lines are logged already
+        theirs = {**is_ours, **(given.get("uvicorn_config") or {})}
         usual = fastmcp.settings.sse_path if given.get("transport") == "sse" else fastmcp.settings.streamable_http_path
         shown_host = f"[{host}]" if ":" in host else host
         endpoint = f"http://{shown_host}:{port} (MCP at {given.get('path') or usual})"
         where = endpoint if "log_config" in theirs else ""  # else the web server logs it in its own way
 
         async def bound() -> None:  # called by the web server at its first tick, and then every half minute
-            server.operator_bounds.greet(where)
+            await server.greeting.say(given.get("log_level"), where)
 
         web = {"http": BoundedHttp, "callback_notify": bound, **theirs}
         try:
@@ -177,13 +178,15 @@ def at_an_address(server: AgentServer, given: dict[str, Any]) -> Iterator[dict[s
 
 
 def tell_when_started(app: StarletteWithLifespan, server: AgentServer) -> None:
-    """Have an application log what the operator's bounds come to when it starts, where nothing has said it."""
+    """Have an application judge the operator's bounds when it starts, and log what they come to, unless it is ours."""
     lifespan = app.router.lifespan_context
 
     @asynccontextmanager
     async def telling(app: Any) -> AsyncIterator[Any]:
         async with whole_lifespan(server):
-            await server.operator_bounds.announce(on_stderr=False)
+            await server.operator_bounds.judge()
+            if not server.greeting.is_ours:
+                await server.greeting.say()
             async with lifespan(app) as state:
                 if server.sessions.share is not None:
                     from agent_utilities.mcp.routes.sessions_again import go_on_with_sessions  # where replicas share

@@ -14,7 +14,6 @@ from agent_utilities.features.page.feature import keep_link, link_file
 from tests.features.access.team import Team
 from tests.features.page.looking import key_of
 from tests.features.page.test_door import TEAM, notes
-from tests.fleet.replicas import until
 from tests.mcp.in_process import web_of
 
 pytestmark = pytest.mark.anyio
@@ -22,22 +21,15 @@ pytestmark = pytest.mark.anyio
 
 def bound(server: AgentServer, address: str, port: int | None = 8123) -> AgentServer:
     """Return a server as it is when it has bound an address itself."""
-    server.address, server.port = address, port
+    server.address, server.port, server.greeting.is_ours = address, port, True
     return server
 
 
 async def said(server: AgentServer, capsys: pytest.CaptureFixture[str]) -> str:
     """Return what is said of the page while it is served."""
-    told = ""
-
-    def is_said() -> bool:
-        nonlocal told
-        told += capsys.readouterr().err
-        return "page: " in told
-
     async with web_of(server):
-        await until(is_said)
-    (line,) = re.findall(r"^page: .*$", told, re.MULTILINE)
+        await server.greeting.say()
+    (line,) = re.findall(r"^page: .*$", capsys.readouterr().err, re.MULTILINE)
     return line
 
 
@@ -62,7 +54,7 @@ class TestOnALoopbackAddress:
         file = link_file("8123")
         assert not file.exists()
         async with web_of(server):
-            await until(lambda: "page: " in capsys.readouterr().err)
+            await server.greeting.say()
             text = file.read_text()
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
             assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -94,9 +86,10 @@ class TestWhereOthersReachIt:
     @pytest.mark.parametrize("address", ["0.0.0.0", None])
     async def test_is_not_said(self, address: str | None, capsys: pytest.CaptureFixture[str]) -> None:
         server = notes()
-        server.address, server.port = address, 8123
+        server.address, server.port, server.greeting.is_ours = address, 8123, True
         async with web_of(server) as web:
-            await server.operator_bounds.said.wait()
+            await server.operator_bounds.is_known.wait()
+            await server.greeting.say()
             assert (await web.get("/health")).status_code == 200
         assert "page: " not in capsys.readouterr().err
 
