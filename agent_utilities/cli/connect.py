@@ -88,6 +88,8 @@ def config_path(client: Client, project: Path | None, environ: Mapping[str, str]
 
 _SUFFIX = "-mcp"
 _FILE = re.compile(r"(.+\.py)(:\w+)?")
+_PASSING = re.compile(r"[/\\](archive-v\d+|environments-v\d+|pipx[/\\]\.cache)[/\\]")
+"""Where `uvx` and `pipx run` keep what they run, until they clear it."""
 _PASSED_ON = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 _READ_BY_EVERY_SERVER = ("MCP_", "NEO4J_")
 
@@ -145,6 +147,9 @@ def connect(
         raise InputError("no server is named", "", "argument NAME", hint)
     if not move:
         _put(entry, client, path, write=write, replace=replace)
+    if _PASSING.search(entry.command):
+        told = "goes when uv or pipx clears its cache: install it, as by `uv tool install .`, and connect again"
+        print(f"{entry.command} {told}", file=sys.stderr)
     _tell(problems, left)
 
 
