@@ -119,11 +119,6 @@ class TestCommand:
         assert (code, json.loads(out)["ranker"]) == (0, "lexical")
         assert "ranked by words alone" in " ".join(err.split())
 
-    def test_a_plot_is_drawn(self, run, files, tmp_path):
-        pytest.importorskip("matplotlib")
-        run(*files, "--plot", str(tmp_path / "plot.svg"))
-        assert (tmp_path / "plot.svg").read_text(encoding="utf-8").startswith("<?xml")
-
 
 class TestRefusals:
     def test_a_line_that_cannot_be_read_is_named(self, run, files, tmp_path):

@@ -178,10 +178,6 @@ class TestNothingToAsk:
         code, _, err = run(*tools)
         assert (code, "give --queries, --sessions or both" in err) == (2, True)
 
-    def test_a_plot_of_no_requests_is_refused(self, run, tools, sessions, tmp_path) -> None:
-        code, _, err = run(*tools, *sessions, "--plot", str(tmp_path / "plot.svg"))
-        assert (code, "no requests to plot" in err) == (2, True)
-
     def test_a_request_that_no_tool_answers_is_refused_with_its_line(self, run, tools, tmp_path) -> None:
         for row in [{}, {"relevant": []}, {"groups": [[]]}]:
             asked = lines(tmp_path / "asked.jsonl", [*QUERIES, {"id": "2", "query": "cook", **row}])

@@ -1,20 +1,17 @@
-"""What an evaluation measures, prints, writes and plots: what is found, claimed, rejected and saved."""
+"""What an evaluation measures, prints and writes: what is found, claimed, rejected and saved."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from statistics import fmean, median, quantiles
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
 from agent_utilities.cli.evaluation.data import Request, Tool, write_rows
-from agent_utilities.errors import AgentUtilitiesError, InputError
 from agent_utilities.mcp.command_line.terminal import NamesTable
 
 _COUNTS = ("queries", "negatives", "tools", "sessions", "next tools")
@@ -134,10 +131,6 @@ def tokens_saved(requests: Sequence[RankedRequest], tools: Sequence[Tool], top_k
     return 1 - fmean(shown) / total
 
 
-class PlotError(AgentUtilitiesError, RuntimeError):
-    """A plot can't be made."""
-
-
 def print_report(
     title: str, ranker: str, cause: str, measures: Figures, ablation: Mapping[str, Figures], *, as_json: bool
 ) -> None:
@@ -176,43 +169,3 @@ def write_ranks(path: Path, requests: Sequence[RankedRequest]) -> None:
     ranks = [{"id": each.request.id, **asdict(each), "ms": round(each.ms, 4)} for each in requests]
     left_out = ("request", "n_claimed")
     write_rows(path, [{key: row[key] for key in row if key not in left_out} for row in ranks], "--ranks-out")
-
-
-def plot_ranks(
-    path: Path, title: str, answerable: Sequence[RankedRequest], unanswerable: Sequence[RankedRequest], n_ranked: int
-) -> None:
-    """Draw recall by how many tools are shown, and what each cut keeps and rejects; the suffix decides the format."""
-    if not answerable:
-        raise InputError("no requests to plot", str(path), "--plot", "give --queries")
-    try:
-        figure = import_module("matplotlib.figure").Figure(figsize=(11, 4.5), layout="constrained")
-    except ImportError:
-        raise PlotError("--plot needs matplotlib; install matplotlib beside this package") from None
-    recall_axes, cut_axes = figure.subplots(1, 2)
-    _plot_recall(recall_axes, title, answerable, n_ranked)
-    _plot_cuts(cut_axes, answerable, unanswerable)
-    try:
-        figure.savefig(path, dpi=120)
-    except (OSError, ValueError) as error:
-        raise PlotError(f"the plot can't be written to {str(path)!r}: {error}") from None
-
-
-def _plot_recall(axes: Any, title: str, requests: Sequence[RankedRequest], n_ranked: int) -> None:
-    n_shown = range(1, n_ranked + 1)
-    recalls = [[request.recall(k) for request in requests] for k in n_shown]
-    needed = [100 * sum(shares) / len(shares) for shares in recalls]
-    complete = [100 * sum(share == 1 for share in shares) / len(shares) for shares in recalls]
-    axes.plot(n_shown, needed, marker=".", label="tools needed that are shown")
-    axes.plot(n_shown, complete, marker=".", label="requests wholly answered")
-    axes.set(xlabel="tools shown", ylabel="%", ylim=(0, 101), title=title)
-    axes.legend(loc="lower right")
-
-
-def _plot_cuts(axes: Any, answerable: Sequence[RankedRequest], unanswerable: Sequence[RankedRequest]) -> None:
-    cuts = sorted({request.confidence for request in (*answerable, *unanswerable) if request.scores})
-    for label, requests in (("requests kept", answerable), ("negatives kept", unanswerable)):
-        if requests:
-            shares = [100 * sum(request.confidence >= cut for request in requests) / len(requests) for cut in cuts]
-            axes.plot(cuts, shares, label=label)
-    axes.set(xlabel="cut on the best score", ylabel="%", ylim=(0, 101), title="abstention")
-    axes.legend()

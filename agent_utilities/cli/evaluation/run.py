@@ -24,7 +24,7 @@ from agent_utilities.capabilities.tap import folder_named, read_capabilities
 from agent_utilities.cli.asking import list_tools
 from agent_utilities.cli.evaluation import data
 from agent_utilities.cli.evaluation.data import Request, Session, Tool
-from agent_utilities.cli.evaluation.report import Figures, RankedRequest, measure, plot_ranks, print_report, write_ranks
+from agent_utilities.cli.evaluation.report import Figures, RankedRequest, measure, print_report, write_ranks
 from agent_utilities.errors import InputError
 from agent_utilities.graph.matching import Neighbour
 from agent_utilities.mcp.command_line.terminal import AsJson, in_event_loop
@@ -75,7 +75,6 @@ def evaluate(
     cache: Path | None = None,
     top_k: Annotated[int, typer.Option(min=1)] = 15,
     ranks_out: Path | None = None,
-    plot: Path | None = None,
     as_json: AsJson = False,
 ) -> None:
     """Rank the tools that answer requests, and say how well.
@@ -94,7 +93,6 @@ def evaluate(
         cache: A file to keep vectors in between runs.
         top_k: The most tools an agent is shown, for what is claimed and the tokens saved.
         ranks_out: Write a JSON line for each request here.
-        plot: Draw a plot here: .png, .svg or .pdf.
     """
     if capabilities is not None:
         route_messages(capabilities, queries, ranks_out, by_words=ranker == "lexical")
@@ -107,8 +105,6 @@ def evaluate(
     title = f"{name} on {tools.resolve().parent.name if tools else server}" + (f": {file.stem}" if file else "")
     if ranks_out:
         write_ranks(ranks_out, [*ranked, *rejected])
-    if plot:
-        plot_ranks(plot, title, ranked, rejected, N_RANKED)
     measures = measure(ranked, rejected, catalog, top_k) | evaluation.next_tools(parts)
     print_report(title, name, evaluation.cause, measures, evaluation.ablation(parts, requests), as_json=as_json)
 
