@@ -49,7 +49,7 @@ def move_servers(
     own[_KEY] |= moved
     lost = [*_of_host_alone(moved), *_said_elsewhere({k: v for k, v in content.items() if k != host.key}, moved)]
     if is_kept_off(name, content):
-        if name in content["mcp"].get("excluded", ()):
+        if is_kept_off(name, {"mcp": {"excluded": content["mcp"].get("excluded")}}):
             _refuse(
                 f"its mcp.excluded keeps {name!r} off", place, "give the gateway another name, or take it out there"
             )

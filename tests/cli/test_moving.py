@@ -143,7 +143,7 @@ class TestMove:
 
 GEMINI = {
     "theme": "dark",
-    "mcp": {"allowed": ["keyed", "far"]},
+    "mcp": {"allowed": ["keyed", " FAR "]},
     "mcpServers": {
         "keyed": {
             "command": "x",
@@ -214,8 +214,8 @@ class TestOtherHosts:
         place = written("gemini", tmp_path, {})
         place.write_text(json.dumps(GEMINI))
         assert connect("gemini", "--gateway", "servers.json", "--move").returncode == 0
-        assert json.loads(place.read_text())["mcp"]["allowed"] == ["keyed", "far", "gateway"]
-        place.write_text(json.dumps(GEMINI | {"mcp": {"excluded": ["gateway"]}}))
+        assert json.loads(place.read_text())["mcp"]["allowed"] == ["keyed", " FAR ", "gateway"]
+        place.write_text(json.dumps(GEMINI | {"mcp": {"excluded": ["Gateway"]}}))
         done = connect("gemini", "--gateway", "others.json", "--move")
         assert (done.returncode, "mcp.excluded keeps 'gateway' off" in done.stderr) == (2, True)
 

@@ -356,10 +356,9 @@ class TestStart:
             assert re.fullmatch(r"ten-lines: Uvicorn running on http://127.0.0.1:\d+ \(MCP at /mcp\)", lines.pop(0))
             assert lines.pop(0).startswith("page: http")
         else:
-            done = subprocess.run(
-                command, env=environ, input="", capture_output=True, text=True, check=False, timeout=60
-            )
+            done = at_end_of_input(command, environ)
             lines = done.stderr.splitlines()
+            assert done.stdout == ""
         assert lines[0] == "ten-lines: 2 of 2 tools permitted; no bounds"
         assert re.fullmatch(r"ten-lines: 2 listed, about \d+ tokens on every turn", lines[1])
         assert [line for line in lines[2:] if not re.match(r"\d{4}-\d\d-\d\d [\d:,]+ [A-Z]+ [\w.]+: ", line)] == []
@@ -368,10 +367,7 @@ class TestStart:
         file, text = tmp_path / "server.py", server.read_text()
         own = "import logging\nlogging.basicConfig(format='mine %(message)s', level='INFO')\n"
         file.write_text(own + text.replace("main()", "logging.getLogger('agent_utilities').info('heard'); mcp.run()"))
-        done = subprocess.run(
-            [sys.executable, str(file)], input="", capture_output=True, text=True, check=False, timeout=60
-        )
-        assert "mine heard" in done.stderr
+        assert "mine heard" in at_end_of_input([sys.executable, str(file)], os.environ).stderr
 
     def test_what_is_wrong_is_in_the_block_whatever_the_level(self, server):
         environ = {**os.environ, "MCP_DISABLED_TOOLS": "no_such", "MCP_GRAPH": "off"}

@@ -86,13 +86,20 @@ def _host_of(path: Path, told: Mapping[str, Any], folder: Path) -> Host | None:
 
 
 def is_kept_off(name: str, told: Mapping[str, Any]) -> bool:
-    """Whether a list of Gemini's file, `mcp.allowed` or `mcp.excluded`, keeps a server from being started."""
-    mcp = told.get("mcp")
+    """Whether a list of Gemini's file, `mcp.allowed` or `mcp.excluded`, keeps a server from being started.
+
+    As there, neither case nor space around a name counts.
+    """
+    mcp, folded = told.get("mcp"), name.strip().lower()
     if not isinstance(mcp, dict):
         return False
-    allowed, excluded = mcp.get("allowed"), mcp.get("excluded")
-    is_allowed = not isinstance(allowed, list) or not allowed or name in allowed
-    return not is_allowed or (isinstance(excluded, list) and name in excluded)
+
+    def named(key: str) -> set[str]:
+        names = mcp.get(key)
+        return {str(each).strip().lower() for each in names} if isinstance(names, list) else set()
+
+    allowed = named("allowed")
+    return folded in named("excluded") or (bool(allowed) and folded not in allowed)
 
 
 def user_home(environ: Mapping[str, str]) -> Path:
