@@ -414,8 +414,12 @@ class AgentServer(FastMCP[Any]):
         from agent_utilities.mcp.server_cli import log_to_stderr
 
         if not logging.getLogger().handlers and not logging.getLogger("agent_utilities").handlers:  # an author's own
-            log_to_stderr(options.get("log_level"))
-        run_async(partial(self.run_async, transport, bool(show_banner), **options))
+            log_to_stderr(options.pop("log_level", None))
+            self.greeting.logs_alike = True
+        try:
+            run_async(partial(self.run_async, transport, bool(show_banner), **options))
+        finally:
+            self.greeting.end()
 
     async def run_stdio_async(self, *args: Any, **options: Any) -> None:
         """Serve over stdio until stopped; raises what `OperatorBounds.judge` does."""

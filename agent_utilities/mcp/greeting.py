@@ -42,6 +42,8 @@ class Greeting:
         self._is_said = False
         self.is_ours = False
         """Whether the process is ours, so that stderr is; else all is logged."""
+        self.logs_alike = False
+        """Whether the web server's log lines are in our format, so that where it runs is ours to say."""
         self.page: Callable[[], Awaitable[str]] | None = None
         """Returns where the server's page is, once its address is bound; empty where nobody is to be told."""
 

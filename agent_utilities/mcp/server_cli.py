@@ -147,6 +147,7 @@ def _serve(server: AgentServer, options: Options) -> None:
     theirs = fastmcp.settings  # of the variables that `FastMCP.run` reads too
     log_level = (options.log_level or theirs.log_level).upper()
     log_to_stderr(log_level)
+    server.greeting.logs_alike = True
     # Uvicorn raises the signal again when it is done; the lifespan still has to close what it opened.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _ = server.surface.operator.selection, server.surface.operator.settings

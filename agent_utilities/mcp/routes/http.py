@@ -160,8 +160,8 @@ def at_an_address(server: AgentServer, given: dict[str, Any]) -> Iterator[dict[s
         server.address, server.port, server.greeting.is_ours = host, port, True
         protection, hosts = is_guarded(given.get("host_origin_protection")), given.get("allowed_hosts") or []
         guard = {"host_origin_protection": protection, "allowed_hosts": hosts}
-        is_ours = {"log_config": None} if logging.getLogger("uvicorn").handlers else {}  # its lines are logged already
-        theirs = {**is_ours, **(given.get("uvicorn_config") or {})}
+        alike = {"log_config": None} if server.greeting.logs_alike else {}
+        theirs = {**alike, **(given.get("uvicorn_config") or {})}
         usual = fastmcp.settings.sse_path if given.get("transport") == "sse" else fastmcp.settings.streamable_http_path
         shown_host = f"[{host}]" if ":" in host else host
         endpoint = f"http://{shown_host}:{port} (MCP at {given.get('path') or usual})"
