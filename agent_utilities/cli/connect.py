@@ -19,8 +19,9 @@ import typer
 from agent_utilities.cli.client_file import add_entry, entry_text
 from agent_utilities.errors import InputError
 from agent_utilities.runtime.process_io import expanded
-from agent_utilities.upstream.configuration.config_text import form_of
+from agent_utilities.upstream.configuration.config_text import form_of, read_bytes
 from agent_utilities.upstream.configuration.host_files import HOSTS, Host, user_files
+from agent_utilities.upstream.configuration.variables import names_in
 
 app = typer.Typer(add_completion=False)
 
@@ -133,28 +134,37 @@ def connect(
     if undo:
         return _undo(path)
     if gateway is not None:
+        from agent_utilities.upstream.configuration.config_files import read_config  # completion need not wait for it
+
         if name is not None and name.startswith("-"):  # the first after `--`, where the gateway is given no name
             given, name = [name, *given], None
         entry = _gateway_entry(gateway, name or "gateway", given, environ, path)
         if move:
             _move(entry, client, path, gateway, replace=replace)
-        problems, left = _problems(gateway, environ), _taken(gateway, environ, os.environ)
+        problems, left = read_config([gateway], {**os.environ, **environ}).problems, _taken(gateway, environ)
     elif name is not None and not move:
         entry = _server_entry(name, given, environ)
-        left = _left_behind(entry.name, environ, os.environ)
+        left = _left_behind(entry.name, environ)
     else:
         hint = "name an installed one, a server.py, or --gateway FILE, as --move needs"
         raise InputError("no server is named", "", "argument NAME", hint)
     if not move:
         _put(entry, client, path, write=write, replace=replace)
+    _tell(entry, problems, left)
+
+
+def _undo(path: Path) -> None:
+    """Take the last move out of a client's file back, and say which files are as they were."""
+    from agent_utilities.cli.moving import undo_move
+
+    print(f"as they were before: {', '.join(map(str, undo_move(path)))}")
+
+
+def _tell(entry: Entry, problems: Sequence[str], left: Sequence[str]) -> None:
+    """Say what is left out of a gateway's file, what a client does not give a server, and whether that may go away."""
     if _PASSING.search(entry.command):
         told = "goes when uv or pipx clears its cache: install it, as by `uv tool install .`, and connect again"
         print(f"{entry.command} {told}", file=sys.stderr)
-    _tell(problems, left)
-
-
-def _tell(problems: Sequence[str], left: Sequence[str]) -> None:
-    """Say what is left out of a gateway's file, and which variables its client does not give a server."""
     for line in problems:
         print(f"left out: {line}", file=sys.stderr)
     if left:
@@ -192,20 +202,6 @@ def _move(entry: Entry, client: Client, path: Path, gateway: Path, *, replace: b
     for line in lost:
         print(f"{path} says of {line}; no gateway does what that says of {client}'s own servers", file=sys.stderr)
     print(f"restart {client}; `agent-utilities connect {client} --undo` takes it back", file=sys.stderr)
-
-
-def _undo(path: Path) -> None:
-    """Take the last move out of a client's file back, and say which files are as they were."""
-    from agent_utilities.cli.moving import undo_move
-
-    print(f"as they were before: {', '.join(map(str, undo_move(path)))}")
-
-
-def _problems(file: Path, environ: Mapping[str, str]) -> Sequence[str]:
-    """Return what is left out of a gateway's file."""
-    from agent_utilities.upstream.configuration.config_files import read_config
-
-    return read_config([file], {**os.environ, **environ}).problems
 
 
 def _server_entry(name: str, options: Sequence[str], environ: Mapping[str, str]) -> Entry:
@@ -251,16 +247,14 @@ def _environ(given: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]
     return chosen
 
 
-def _left_behind(server: str, chosen: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
+def _left_behind(server: str, chosen: Mapping[str, str]) -> list[str]:
     """Return the variables of this shell that the server would read, and its client does not give it."""
     prefixes = (*_READ_BY_EVERY_SERVER, f"{server.upper().replace('-', '_')}_")
-    return sorted(name for name in environ if name.startswith(prefixes) and name not in chosen)
+    return sorted(name for name in os.environ if name.startswith(prefixes) and name not in chosen)
 
 
-def _taken(file: Path, chosen: Mapping[str, str], environ: Mapping[str, str]) -> list[str]:
+def _taken(file: Path, chosen: Mapping[str, str]) -> list[str]:
     """Return the variables of this shell that a config file names, and that its client does not give it."""
-    from agent_utilities.cli.moving import taken_in
-    from agent_utilities.upstream.configuration.config_text import read_bytes
-
-    named = taken_in(read_bytes(file).decode(errors="replace"))
-    return sorted(name for name in named if name in environ and name not in {*chosen, *_PASSED_ON})
+    text = read_bytes(file).decode(errors="replace")
+    named = {*names_in(text), *re.findall(r"\$(\w+)", text)}  # Gemini's have them without braces
+    return sorted(name for name in named if name in os.environ and name not in {*chosen, *_PASSED_ON})

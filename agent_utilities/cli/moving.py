@@ -20,7 +20,6 @@ from agent_utilities.upstream.configuration.config_text import form_of
 from agent_utilities.upstream.configuration.entry_values import fold
 from agent_utilities.upstream.configuration.host_files import Host, containers, is_kept_off, reading_of
 from agent_utilities.upstream.configuration.server_entry import BY_SPELLING, OF_HOSTS_ONLY
-from agent_utilities.upstream.configuration.variables import names_in
 
 _BY_HAND = "nothing was moved; move them by hand, and then `agent-utilities connect HOST --gateway FILE --write`"
 _KEY = "mcpServers"
@@ -57,11 +56,6 @@ def move_servers(
     content[host.key] = {server: said for server, said in content[host.key].items() if server in stays} | {name: entry}
     _swap(place, {file: json_text(own_before, own, file), place: json_text(before, content, place)})
     return [*moved], {server: why for server, why in stays.items() if server != name}, lost
-
-
-def taken_in(text: str) -> set[str]:
-    """Return the variables that a config file names; Gemini's have them without braces."""
-    return {*names_in(text), *re.findall(r"\$(\w+)", text)}
 
 
 def _opened(path: Path, key: str) -> tuple[str, dict[str, Any]]:
