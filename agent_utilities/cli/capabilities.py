@@ -88,7 +88,7 @@ def new(name: str, folder: Path | None = None) -> None:
 def route(
     folder: Annotated[Path, typer.Option()],
     rows: Annotated[Path, typer.Option()],
-    out: Annotated[Path, typer.Option()],
+    out: Path | None = None,
     words: bool = False,
 ) -> None:
     """Say which bundle each message calls for, as a gateway decides it, and how often that is right.
@@ -96,7 +96,7 @@ def route(
     Args:
         folder: A folder of capabilities; `starter` for the package's.
         rows: JSON lines of messages: intent, and label where known: a name, or null for none.
-        out: Where to write a JSON line for each: intent, scores, activated.
+        out: Where to write a JSON line for each: intent, scores, activated; nowhere where it is not given.
         words: Compare words alone, whatever MCP_RANKER says.
     """
     from agent_utilities.cli.evaluation.run import route_messages

@@ -78,9 +78,11 @@ class TestRoutes:
         assert ["hit", "by", "the", "gate", "0.500", "(1", "of", "2)"] in told
         assert ["abstained", "by", "the", "gate", "1.000", "(1", "of", "1)"] in told
 
-    def test_are_what_eval_measures_too(self, tap: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    def test_are_measured_by_the_command_without_a_file_to_write(
+        self, tap: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         rows = write(tap / "rows.jsonl", {"intent": "schedule a meeting with Bob", "label": "calendar"})
-        arguments = ["eval", "--capabilities", str(tap), "--queries", str(rows), "--ranker", "lexical"]
+        arguments = ["capabilities", "route", "--folder", str(tap), "--rows", str(rows), "--words"]
         done = run_command(main, ["agent-utilities", *arguments], dict(os.environ), capfd)
         assert (done.returncode, done.stdout.split()[:2]) == (0, ["top-1", "1.000"])
 

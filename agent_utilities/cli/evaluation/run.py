@@ -1,7 +1,6 @@
 """`agent-utilities eval`: how well tools that answer requests are found, and what each part of usage adds.
 
-With capabilities in place of tools, as in `agent-utilities capabilities route`: to which of them a gateway's own code
-leads messages.
+And for `agent-utilities capabilities route`: to which capabilities a gateway's own code leads messages.
 """
 
 from __future__ import annotations
@@ -69,7 +68,6 @@ def evaluate(
     usage: Path | None = None,
     sessions: Path | None = None,
     without: list[str] | None = None,
-    capabilities: Path | None = None,
     ranker: str = "hybrid",
     provider: str = "minilm",
     cache: Path | None = None,
@@ -87,16 +85,12 @@ def evaluate(
         usage: Past requests and the tools that answered them, or a server's usage log.
         sessions: JSON lines of sessions: id, query, calls (tool ids in order); asks each for its next tools.
         without: Leave out past_requests, recency, used_with or followed_by; may be repeated.
-        capabilities: A folder of capabilities: say how well the messages of --queries (intent, label) lead to them.
         ranker: lexical, embedding or hybrid.
         provider: minilm, fastembed[:MODEL], or an endpoint as URL#MODEL.
         cache: A file to keep vectors in between runs.
         top_k: The most tools an agent is shown, for what is claimed and the tokens saved.
         ranks_out: Write a JSON line for each request here.
     """
-    if capabilities is not None:
-        route_messages(capabilities, queries, ranks_out, by_words=ranker == "lexical")
-        return
     parts, catalog = _parts_left(without or ()), _read_catalog(tools, server)
     requests, unanswerable, past = _read_asked(queries, negatives, sessions, catalog)
     evaluation = Evaluation(catalog, open_ranker(ranker, provider, cache), data.read_usage(usage, catalog), past)
@@ -266,7 +260,7 @@ class Message(BaseModel):
     label: str | None = None
 
 
-def route_messages(folder: Path, rows_file: Path | None, out: Path | None, *, by_words: bool = False) -> None:
+def route_messages(folder: Path, rows_file: Path, out: Path | None, *, by_words: bool = False) -> None:
     """Write where each message leads, and print how often that is right where it is known.
 
     Of `rows_file` each line has `intent` and perhaps `label`: a capability's name, or null for none. `out` is
@@ -276,9 +270,6 @@ def route_messages(folder: Path, rows_file: Path | None, out: Path | None, *, by
     if not triggers:
         hint = "name a folder of capabilities that has triggers"
         raise InputError("no capability with triggers", str(folder), "--folder", hint)
-    if rows_file is None:
-        hint = 'name JSON lines such as {"intent": "list my pods", "label": "kubernetes"} under --queries'
-        raise InputError("no messages", str(folder), "option --capabilities", hint)
     messages = [message for _, message in data.rows(rows_file, Message)]
     settings = settings_of(os.environ)
     if by_words:
