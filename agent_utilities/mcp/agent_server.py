@@ -36,7 +36,6 @@ from agent_utilities.mcp.events import CatalogListed, Event
 from agent_utilities.mcp.feature import Feature, OwnTool
 from agent_utilities.mcp.feature_list import FeatureList, Later
 from agent_utilities.mcp.greeting import Greeting
-from agent_utilities.mcp.operator_bounds import OperatorBounds
 from agent_utilities.mcp.request import LISTED, Request, entering, request_in_force
 from agent_utilities.mcp.sessions import Caller, Client, Session, Sessions
 from agent_utilities.mcp.stopping import Job, Stopping, with_background
@@ -46,7 +45,6 @@ from agent_utilities.mcp.surface.visibility_transform import DynamicVisibilityTr
 from agent_utilities.mcp.tool_origin import KnownTools, ToolOrigin, origin_of
 from agent_utilities.mcp.wire.middleware import WireMiddleware, header_schema
 from agent_utilities.mcp.wire.request import Callers
-from agent_utilities.runtime.waiting import run_async
 from agent_utilities.selection.model import Selection
 
 if TYPE_CHECKING:
@@ -80,9 +78,8 @@ class AgentServer(FastMCP[Any]):
     transport: str | None = None
     """What it is served over: `stdio`, `http`, `sse`; None where it is neither, as in this process."""
     address: str | None = None
-    """The address that it is bound to, while it is served over HTTP by itself."""
     port = 0
-    """The port of that."""
+    """What it is bound to, while it is served over HTTP by itself."""
     completes = False
     """Whether anything completes arguments of its prompts and resources."""
     state: RedisState | None = None
@@ -108,8 +105,8 @@ class AgentServer(FastMCP[Any]):
         self.surface = Surface(environ, self.features.bounds_for, self.features.notify)
         self.known_tools = KnownTools(self)
         self.sessions = Sessions(self.features.session_ended)
-        self.operator_bounds = OperatorBounds(self)
         self.greeting = Greeting(self)
+        self.operator_bounds = self.greeting.bounds
         self._kept: tuple[_Generations, Sequence[Tool]] | None = None
         self._observing_metrics: Metrics | None = None
         self.changes = Changes(self)
@@ -392,8 +389,7 @@ class AgentServer(FastMCP[Any]):
 
     def health(self) -> dict[str, Any]:
         """Return whether every lifespan has been entered, under `status`, what features tell everybody, warnings."""
-        is_started = self.operator_bounds.is_known.is_set()
-        status = "stopping" if self.stopping.is_draining else "ready" if is_started else "starting"
+        status = "stopping" if self.stopping.is_draining else "ready" if self.operator_bounds.is_known else "starting"
         health, warnings = {"status": status, **self.features.health()}, self.operator_bounds.warnings()
         return {**health, "warnings": warnings} if warnings else health
 
@@ -404,31 +400,19 @@ class AgentServer(FastMCP[Any]):
 
     # -- serving -----------------------------------------------------------------------------------------------------
 
-    def run(self, transport: Any = None, show_banner: bool | None = None, **options: Any) -> None:
-        """Serve until stopped, and tell of it as the command line does; see `FastMCP.run`.
+    def run(self, *args: Any, **options: Any) -> None:
+        """Serve until stopped, and tell of it as the command line does; see `FastMCP.run`."""
+        from agent_utilities.mcp.server_cli import serve_alone
 
-        Args:
-            transport, options: as FastMCP takes them.
-            show_banner: whether to show FastMCP's banner too.
-        """
-        from agent_utilities.mcp.server_cli import log_to_stderr
-
-        if not logging.getLogger().handlers and not logging.getLogger("agent_utilities").handlers:  # an author's own
-            log_to_stderr(options.pop("log_level", None))
-            self.greeting.logs_alike = True
-        try:
-            run_async(partial(self.run_async, transport, bool(show_banner), **options))
-        finally:
-            self.greeting.end()
+        serve_alone(self, *args, **options)
 
     async def run_stdio_async(self, *args: Any, **options: Any) -> None:
-        """Serve over stdio until stopped; raises what `OperatorBounds.judge` does."""
+        """Serve over stdio until stopped; raises what `Greeting.say` does."""
         from agent_utilities.mcp.wire.unreadable import answer_unreadable  # over HTTP each message has an answer
 
         self.transport, self.greeting.is_ours = "stdio", True
         answer_unreadable(low_level_server(self))
         async with whole_lifespan(self):
-            await self.operator_bounds.judge()
             await self.greeting.say(options.get("log_level"))
             with self.stopping.heeding_signals():
                 await super().run_stdio_async(*args, **options)

@@ -12,7 +12,7 @@ from fastmcp.server.transforms.visibility import Visibility, is_enabled
 from fastmcp.tools.base import Tool
 
 from agent_utilities.catalog.model import Catalog
-from agent_utilities.mcp.operator_bounds import AtStart, channel_of
+from agent_utilities.mcp.operator_bounds import AtStart, OperatorBounds, channel_of
 from agent_utilities.mcp.surface.components import as_models_read, bearing_of, entry_of
 from agent_utilities.mcp.surface.surface import TOOL_SEARCH, Verdict
 from agent_utilities.selection.merge import Effective
@@ -37,7 +37,7 @@ class Greeting:
     """
 
     def __init__(self, server: AgentServer) -> None:
-        self._server = server
+        self._server, self.bounds = server, OperatorBounds(server)
         self._told: list[tuple[int, str]] = []
         self._is_said = False
         self.is_ours = False
@@ -59,13 +59,17 @@ class Greeting:
         Args:
             log_level: the least severe line wanted on stderr; what is wrong with names or a file is said in any case.
             where: the endpoint, where nobody else says it.
+
+        Raises:
+            SelectionError: as `OperatorBounds.judge`, which over HTTP comes before the address is bound.
         """
         if self._is_said:
             return
+        await self.bounds.judge()
         of_launch = logging.getLogger("agent_utilities").level or logging.INFO
         wanted = logging.getLevelNamesMapping().get((log_level or "").upper(), of_launch)
         least = wanted if self.is_ours else logging.NOTSET
-        there, lines = self._server.operator_bounds.at_start, list[tuple[int, str]]()
+        there, lines = self.bounds.at_start, list[tuple[int, str]]()
         if where and least <= logging.INFO:
             lines.append((logging.INFO, f"{self._server.name}: Uvicorn running on {where}"))
         if self.page is not None and (page := await self.page()):
@@ -75,7 +79,7 @@ class Greeting:
                 lines += [line for line in await self._what_holds(there) if least <= line[0]]
             except Exception:  # an author's transform may fail; it is served all the same
                 logger.exception("what the operator's bounds come to can't be said")
-        wrong = [f"{WARNING}{line}" for line in (*self._server.left_out, *self._server.operator_bounds.told())]
+        wrong = [f"{WARNING}{line}" for line in (*self._server.left_out, *self.bounds.told())]
         self._told = [*lines, *sorted(self._told, key=lambda told: told[0]), *((logging.WARNING, w) for w in wrong)]
         self._say_told()
 
@@ -107,7 +111,7 @@ class Greeting:
         notes = (*server.surface.operator.notices, *server.features.gathered("start_lines"))
         told += [(logging.INFO, f"note: {note}") for note in notes]
         if large := await self._size_warning(verdict, decision, there.tools, costs):
-            server.operator_bounds.size_at_start = open_warning(defers=decision.defers)
+            self.bounds.size_at_start = open_warning(defers=decision.defers)
             told.append((logging.WARNING, f"{WARNING}{name}: {large}"))
         return told
 

@@ -60,8 +60,8 @@ class OperatorBounds:
         self._unfit: tuple[UnfitName, ...] = ()
         self._seen: set[str] = set()
         self._is_judged = False
-        self.is_known = asyncio.Event()
-        """Set once it is known what holds, so that the server serves."""
+        self.is_known = False
+        """Whether it is known what holds, so that the server serves."""
         self.at_start: AtStart | None = None
         self.size_at_start: str | None = None
         """What `/ready` warns of a surface that was large at the start."""
@@ -87,7 +87,7 @@ class OperatorBounds:
             if there.is_whole:
                 _refuse(self._ending_in(self._unfit))
             self.at_start = AtStart(listed.components, len({tool.name for tool in there.components}), there.is_whole)
-        self.is_known.set()
+        self.is_known = True
 
     def told(self) -> list[str]:
         """Return what is wrong with each name that fits nothing."""

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -134,6 +135,29 @@ def launch(load: Callable[[], AgentServer], options: Options) -> None:
         from agent_utilities.mcp.command_line.listing import print_listing
 
         run_async(print_listing, server, options.as_json)
+    finally:
+        server.greeting.end()
+
+
+def serve_alone(
+    server: AgentServer,
+    transport: Any = None,
+    show_banner: bool | None = None,
+    *,
+    log_level: str | None = None,
+    **options: Any,
+) -> None:
+    """Serve what an author runs without a command line, as `FastMCP.run` takes it; in a block and no banner.
+
+    The log is left alone where the author has set it up.
+    """
+    if not logging.getLogger().handlers and not logging.getLogger("agent_utilities").handlers:
+        log_to_stderr(log_level)
+        server.greeting.logs_alike = True
+    elif log_level is not None:
+        options["log_level"] = log_level
+    try:
+        run_async(partial(server.run_async, transport, bool(show_banner), **options))
     finally:
         server.greeting.end()
 

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.cli.app import main
-from agent_utilities.cli.connect import Client, Entry, add_entry, config_path
+from agent_utilities.cli.connect import Client, Entry, _tell, add_entry, config_path
 from agent_utilities.errors import InputError
 from agent_utilities.upstream.configuration.config_files import read_config
 from agent_utilities.upstream.configuration.config_text import parsed
@@ -376,3 +376,21 @@ class TestGateway:
                 return [tool.name for tool in listed]
 
         assert anyio.run(tools) == ["plain_echo"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "goes"),
+    [
+        ("/h/.cache/uv/archive-v0/r9GFuc8Pz5iQ/bin", True),
+        ("/h/.cache/uv/environments-v2/server-1f/bin", True),
+        ("/h/.local/share/pipx/.cache/5b1/bin", True),
+        (r"C:\Users\me\AppData\Local\uv\cache\archive-v0\r9\Scripts", True),
+        ("/h/.local/share/uv/tools/agent-utilities/bin", False),
+        ("/h/.cache/pypoetry/virtualenvs/x-py3.11/bin", False),
+    ],
+)
+def test_a_program_that_its_cache_may_lose_is_told_of(
+    folder: str, goes: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _tell(Entry("gateway", f"{folder}/agent-utilities", (), {}), [], [])
+    assert ("install it, as by `uv tool install .`" in capsys.readouterr().err) is goes

@@ -88,7 +88,6 @@ class TestWhereOthersReachIt:
         server = notes()
         server.address, server.port, server.greeting.is_ours = address, 8123, True
         async with web_of(server) as web:
-            await server.operator_bounds.is_known.wait()
             await server.greeting.say()
             assert (await web.get("/health")).status_code == 200
         assert "page: " not in capsys.readouterr().err
