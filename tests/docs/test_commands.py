@@ -74,5 +74,5 @@ def test_a_misspelt_option_would_be_noticed() -> None:
 
 
 def test_nothing_else_is_asked_for_that_a_stranger_may_not_have() -> None:
-    known = {"agent-utilities", "curl", "export", "pip", "python3", *AGENTS}
+    known = {"agent-utilities", "curl", "export", "pip", "python3", "uv", *AGENTS}
     assert sorted({words[0] for _, words in COMMANDS} - known) == []
