@@ -31,6 +31,8 @@ N_REQUESTS = 6
 _N_PARAMETERS = 12
 _N_DESCRIPTION = 600
 _N_WORDS = range(3, 41)
+_N_CALLS = 3
+"""The most that a turn of a conversation calls: one that calls more says of none what it does."""
 _FUNCTION_SETS = (
     "simple_python",
     "simple_java",
@@ -82,6 +84,7 @@ def read(wheels: Mapping[str, Path]) -> list[Asked]:
         *_of_aws(operations, _titles_of_awscli(wheels["awscli"]), "awscli"),
         *_of_aws(operations, _titles_of_botocore(wheels["botocore"]), "botocore"),
         *_of_functions(wheels["bfcl-eval"]),
+        *_of_conversations(wheels["bfcl-eval"]),
     ]
     return [each for each in map(_without_giveaways, tools) if each.requests]
 
@@ -196,6 +199,36 @@ def _of_functions(path: Path) -> Iterator[Asked]:
                         requests[key].append(" ".join(said.split()))
     for key, (group, document) in described.items():
         yield Asked("bfcl-eval", f"functions.{group}", document, tuple(requests[key]))
+
+
+_CALL = re.compile(r"(\w+)\(")
+_FUNCTION_DOCUMENT = re.compile(r"bfcl_eval/data/(multi_turn_func_doc/.+\.json)")
+_TOLD_OF_ALL = re.compile(r"^This tool belongs to .*?Tool description: ", re.DOTALL)
+
+
+def _of_conversations(path: Path) -> Iterator[Asked]:
+    """Yield the functions of conversations, with what people say before they are called: often for two at once."""
+    requests = defaultdict(list)
+    described: defaultdict[str, dict[str, ToolDocument]] = defaultdict(dict)
+    with zipfile.ZipFile(path) as wheel:
+        for file in filter(None, map(_FUNCTION_DOCUMENT.fullmatch, sorted(wheel.namelist()))):
+            for function in _rows(wheel, file[1]):
+                parameters = function["parameters"]["properties"]
+                description = _TOLD_OF_ALL.sub("", function["description"])
+                described[function["name"]][file[1]] = _document(function["name"], description, parameters, "")
+        set_name = "BFCL_v4_multi_turn_base.json"
+        answers = {row["id"]: row["ground_truth"] for row in _rows(wheel, f"possible_answer/{set_name}")}
+        for row in _rows(wheel, set_name):
+            for turn, calls in zip(row["question"], answers[row["id"]], strict=True):
+                called = dict.fromkeys(call[1] for call in map(_CALL.match, calls) if call)
+                said = " ".join(message["content"] for message in turn if message["role"] == "user")
+                for name in called if len(called) <= _N_CALLS else ():
+                    requests[name].append(" ".join(said.split()))
+    for name, texts in requests.items():
+        if len(described[name]) == 1:  # of those that two systems have it can't be told which is called
+            (document,) = described[name].values()
+            for start in range(0, len(texts), N_REQUESTS):
+                yield Asked("bfcl-eval", "functions.turns", document, tuple(texts[start : start + N_REQUESTS]))
 
 
 def _rows(wheel: zipfile.ZipFile, name: str) -> list[dict[str, Any]]:
