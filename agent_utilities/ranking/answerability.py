@@ -18,8 +18,12 @@ CENTRING = 0.5
 """Of the catalog's mean vector, what is taken out: what all tools have in common tells nothing."""
 N_NEIGHBOURS = 8
 """A tool's text is held against the eighth nearest other tool: nearer ones may do the same under another name."""
-OWN_QUANTILE = 0.125
+NEIGHBOUR_SHARE = 32
+"""In a large catalog more may: one tool in so many."""
+OWN_QUANTILE = 0.2
+OWN_WEIGHT = 2.0
 FOREIGN_SPREADS = 1.7
+MOST_SPREADS = 6.0
 COVERAGE_SPREADS = 3.0
 PART_SPREADS = 7.0
 """How much more evidence one part of a request must give than the whole: of many that no tool need answer, some part
@@ -59,10 +63,11 @@ class Answerability:
     def of(cls, vectors: Vectors, rows: Places, unanswerable: Vectors) -> Answerability:
         """Return it for the tools of a catalog, or of a part of one; rows are in order of their first place.
 
-        The cut is the higher of two estimates, made to lose one request in a hundred that the tools do answer. The
-        unanswerable requests' median evidence and 1.7 spreads: only the lower half of them tells the spread, since a
-        catalog may well answer some. And what 7 of 8 tools' own vectors reach against the eighth nearest other tool:
-        in a catalog about one thing whatever is asked of it is near to many tools.
+        The cut is made to lose one request in a hundred that the tools do answer. It is the unanswerable requests'
+        median evidence and 1.7 spreads at least: only the lower half of them tells the spread, since a catalog may
+        well answer some. In a catalog about one thing whatever is asked of it is near to many tools: by how much more
+        four fifths of the tools' own vectors reach against another tool, the eighth nearest or the last of the
+        nearest thirty-second, twice that is added, up to six spreads over the median.
         """
         mean = CENTRING * vectors.mean(axis=0)
         squares = np.einsum("ij,ij->i", vectors, vectors) - 2 * (vectors @ mean) + mean @ mean
@@ -76,7 +81,8 @@ class Answerability:
         spread = max(_LEAST_SPREAD, float(np.sqrt(np.mean(below * below))))
         cut = median + FOREIGN_SPREADS * spread
         if len(vectors) > N_NEIGHBOURS:
-            cut = max(cut, float(np.quantile(_evidence_of_own(vectors, unanswerable), OWN_QUANTILE)))
+            own = float(np.quantile(_evidence_of_own(vectors, unanswerable), OWN_QUANTILE))
+            cut = min(cut + OWN_WEIGHT * max(0.0, own - cut), median + MOST_SPREADS * spread)
         scale = 1 / np.maximum(np.sqrt(np.maximum(squares, 0)), _LEAST_LENGTH)
         return cls(vectors, rows, mean, scale, unanswerable, round(spread, N_DECIMALS), round(cut, N_DECIMALS))
 
@@ -137,7 +143,7 @@ def _mean_of_nearest(cosines: Vectors) -> Scores:
 
 
 def _evidence_of_own(vectors: Vectors, unanswerable: Vectors) -> Scores:
-    """Return the evidence of tools' own vectors where eight nearest others were not there: (n_sampled,).
+    """Return the evidence of tools' own vectors where their nearest others were not there: (n_sampled,).
 
     A sample stands for a large catalog: spread over it evenly, so that the same tools always give the same.
     """
@@ -148,7 +154,7 @@ def _evidence_of_own(vectors: Vectors, unanswerable: Vectors) -> Scores:
         cosines = vectors[sample] @ vectors.T
         to_unanswerable = vectors[sample] @ unanswerable.T
     cosines[np.arange(n_sampled), sample] = -np.inf
-    nth = n_tools - N_NEIGHBOURS
+    nth = n_tools - max(N_NEIGHBOURS, n_tools // NEIGHBOUR_SHARE)
     evidence: Scores = np.partition(cosines, nth, axis=1)[:, nth] - _mean_of_nearest(to_unanswerable)
     return evidence
 

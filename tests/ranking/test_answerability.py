@@ -40,10 +40,15 @@ class TestVectors:
     def test_a_model_whose_texts_are_all_alike_abstains_from_the_same_requests(self):
         for common in [0.0, 1.0, 2.0]:
             of = answerability(VARIED, common)
-            foreign = unit(np.random.default_rng(8).normal(size=(50, N_DIMENSIONS)) + common * THEME)
+            foreign = unit(np.random.default_rng(8).normal(size=(500, N_DIMENSIONS)) + common * THEME)
             own = unit(VARIED + 0.8 * np.random.default_rng(9).normal(size=VARIED.shape) + common * THEME)
             assert np.mean([evidence(of, request) < of.cut for request in foreign]) >= 0.9
             assert np.mean([evidence(of, request) > of.cut for request in own]) == 1
+
+    def test_half_of_a_catalog_about_one_thing_refuses_what_all_of_it_refuses(self):
+        wholes = [answerability(VARIED + THEME), answerability((VARIED + THEME)[::2])]
+        foreign = unit(np.random.default_rng(8).normal(size=(200, N_DIMENSIONS)) + 0.5 * THEME)
+        assert all(np.mean([evidence(of, request) < of.cut for request in foreign]) >= 0.95 for of in wholes)
 
     def test_requests_that_the_catalog_happens_to_answer_do_not_raise_the_cut(self):
         some_answered = np.vstack([VARIED, UNANSWERABLE[:8]])
