@@ -63,11 +63,11 @@ class Answerability:
     def of(cls, vectors: Vectors, rows: Places, unanswerable: Vectors) -> Answerability:
         """Return it for the tools of a catalog, or of a part of one; rows are in order of their first place.
 
-        The cut is made to lose one request in a hundred that the tools do answer. It is the unanswerable requests'
-        median evidence and 1.7 spreads at least: only the lower half of them tells the spread, since a catalog may
-        well answer some. In a catalog about one thing whatever is asked of it is near to many tools: by how much more
-        four fifths of the tools' own vectors reach against another tool, the eighth nearest or the last of the
-        nearest thirty-second, twice that is added, up to six spreads over the median.
+        The cut is made to lose one request in a hundred that the tools do answer: the unanswerable requests' median
+        evidence and 1.7 spreads, which their lower half alone tells, since a catalog may well answer some. In a catalog
+        about one thing whatever is asked of it is near to many tools: the cut rises by twice what four fifths of the
+        tools' own vectors reach more against the eighth nearest other tool, or the last of the nearest thirty-second,
+        up to six spreads over the median.
         """
         mean = CENTRING * vectors.mean(axis=0)
         squares = np.einsum("ij,ij->i", vectors, vectors) - 2 * (vectors @ mean) + mean @ mean
@@ -90,10 +90,6 @@ class Answerability:
     def n_bytes(self) -> int:
         """What the arrays take that are its own, and the places of its tools."""
         return self.vectors.nbytes + self.scale.nbytes + self.mean.nbytes + 2 * self.rows.nbytes
-
-    def of_tools(self, places: Places) -> Vectors:
-        """Return the vectors of some of the tools: (n, n_dimensions)."""
-        return self.vectors[self.rows[places]]
 
     def within(self, places: Places) -> Answerability:
         """Return it for the tools at some places, ascending, as a catalog of them alone would have it."""

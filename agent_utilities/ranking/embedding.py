@@ -245,8 +245,6 @@ def n_pieces(text: str) -> int:
 
 
 def _n_run_pieces(run: str) -> int:
-    if run.isascii():
-        return 1 + (len(run) - 1) // _N_LETTERS
     n_ascii = len(run.encode("ascii", "ignore"))
     return len(run) - n_ascii + -(-n_ascii // _N_LETTERS)
 

@@ -33,8 +33,6 @@ _VERBS = (
 _KIND_OF = {verb: 1 << number for number, verbs in enumerate(_VERBS) for verb in verbs.split()}
 _N_CHARACTERS = 8_000
 _WORD = re.compile(r"[a-z]+")
-
-
 _KIND_OF_FORM = {
     form: kind
     for verb, kind in _KIND_OF.items()
@@ -99,10 +97,8 @@ def _with_best_part(by_text: Vectors, judged: Vectors | None = None) -> Scores:
     """
     scores: Scores = by_text[0]
     if n_parts := len(by_text) - 1:
-        if judged is None:
-            of_best = by_text[1:].max(axis=0)
-        else:
-            of_best = by_text[1:][judged[1:].argmax(axis=0), np.arange(by_text.shape[1])]
+        best = (by_text if judged is None else judged)[1:].argmax(axis=0)
+        of_best = by_text[1:][best, np.arange(by_text.shape[1])]
         scores = (N_WHOLE_PARTS * scores + n_parts * of_best) / (N_WHOLE_PARTS + n_parts)
     return scores
 
@@ -311,5 +307,5 @@ class HybridIndex:
         if lexical.past is None:
             return replace(self, lexical=lexical, learned=None)
         whole = self.answerability(None)
-        vectors = PastVectors.of(past, whole.of_tools(past.places), self.embedder, whole.unanswerable)
+        vectors = PastVectors.of(past, whole.vectors[whole.rows[past.places]], self.embedder, whole.unanswerable)
         return replace(self, lexical=lexical, learned=vectors)
