@@ -25,7 +25,7 @@ OWN_WEIGHT = 2.0
 FOREIGN_SPREADS = 1.7
 MOST_SPREADS = 6.0
 COVERAGE_SPREADS = 3.0
-PART_SPREADS = 7.0
+PART_SPREADS = 6.0
 """How much more evidence one part of a request must give than the whole: of many that no tool need answer, some part
 happens to lie near a tool."""
 _LEAST_LENGTH = 1e-3
