@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Mapping, Sequence
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING
@@ -135,7 +135,7 @@ class Changes:
         """By connection, or by stream."""
         self._listed: BoundedCache[tuple[str, ComponentKind], _Listed] = BoundedCache(CATALOGS_BYTES, _weigh)
         self._learning: set[str] = set()
-        self._work = Counter[str]()
+        self._work: dict[asyncio.Task[None], str] = {}
         self._pending: set[str] = set()
         self._has_new_tools = False
         self._wake: asyncio.Event | None = None
@@ -311,20 +311,15 @@ class Changes:
         """Start work that no request waits for; a failure of it is logged, and fails nothing else.
 
         Returns:
-            Whether it was started: not where a hundred others of the same caller's are under way, so that none of them
-            delays another's, or a thousand of all; nor where no server runs.
+            Whether it was: not where its caller has a hundred under way, all have a thousand, or no server runs.
         """
-        caller = caller_key()
-        if self._group is None or self._work[caller] >= MOST_WORK or self._work.total() >= MOST_WORK_OF_ALL:
+        under_way, caller = [*self._work.values()], caller_key()
+        if self._group is None or len(under_way) >= MOST_WORK_OF_ALL or under_way.count(caller) >= MOST_WORK:
             work.close()
             return False
-        self._work[caller] += 1
-        self._group.create_task(guarded(work)).add_done_callback(lambda _: self._ended(caller))
+        self._work[task := self._group.create_task(guarded(work))] = caller
+        task.add_done_callback(self._work.pop)
         return True
-
-    def _ended(self, caller: str) -> None:
-        self._work[caller] -= 1
-        self._work += Counter[str]()  # without those who have none
 
     def _tell_all(self, lists: Sequence[str], group: asyncio.TaskGroup) -> None:
         """Tell each client of what changed for it, no caller waiting for another's lists."""
