@@ -82,8 +82,6 @@ FIELD_WEIGHTS: Mapping[str, float] = {
     "server_text": 0.15,
     "beside": 1,
 }
-BESIDE = "beside"
-"""What is of no text of its own."""
 _BESIDE_OF = frozenset(("name", "title", "description", "hints", "parameters", "tags"))
 
 
@@ -143,7 +141,6 @@ class DocumentTerms(NamedTuple):
 
 _OF_A_WORD = array("f", (SURFACE_WEIGHT, 1)).tobytes()
 _PAIR = Struct("2i")
-_N_TERM_BYTES = 4
 
 
 class Reader:
@@ -174,8 +171,8 @@ class Reader:
             told = tokens(text)
             of_field = b"".join(map(terms_of, told))
             terms += of_field
-            fields += bytes((field,)) * (len(of_field) // _N_TERM_BYTES)
-            amounts += _OF_A_WORD * (len(of_field) // (2 * _N_TERM_BYTES))
+            fields += bytes((field,)) * (len(of_field) // (_PAIR.size // 2))
+            amounts += _OF_A_WORD * (len(of_field) // _PAIR.size)
             if name in _BESIDE_OF:
                 for term, amount in chain.from_iterable([others[token] for token in told if token in others]):
                     beside[term] += amount
@@ -224,8 +221,6 @@ LEAST_LETTERS = 4
 """Of a word that may be misspelt."""
 Spellings = Mapping[str, Sequence[str]]
 """The words of a catalog as they stand, by their first letter and their last."""
-
-
 _TERM_BYTES = 100
 
 
