@@ -98,8 +98,7 @@ def parts(token: str) -> list[str]:
     if token.islower() or token.isdecimal():
         return [token]
     split = split_identifier(token).lower().split()
-    is_spelt_out = len(split) == len(token)
-    return [token.lower()] if is_spelt_out else split
+    return [token.lower()] if len(split) == len(token) else split  # letters that change their case by turns are one
 
 
 def _in_pieces(word: str) -> Iterator[str]:
