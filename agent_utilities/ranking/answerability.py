@@ -16,14 +16,14 @@ from agent_utilities.ranking.terms import Postings, TermWeights, count_terms
 
 CENTRING = 0.5
 """Of the catalog's mean vector, what is taken out: what all tools have in common tells nothing."""
-N_NEIGHBOURS = 8
-"""A tool's text is held against the eighth nearest other tool: nearer ones may do the same under another name."""
+N_NEIGHBOURS = 32
+"""A tool's text is held against the thirty-second nearest other tool: nearer ones may be the same server's, or do the
+same under another name. Of a catalog that has no more it is not known whether it is about one thing."""
 NEIGHBOUR_SHARE = 32
 """In a large catalog more may: one tool in so many."""
-OWN_QUANTILE = 0.2
 OWN_WEIGHT = 2.0
 FOREIGN_SPREADS = 1.7
-MOST_SPREADS = 6.0
+MOST_SPREADS = 5.5
 COVERAGE_SPREADS = 3.0
 PART_SPREADS = 6.0
 """How much more evidence one part of a request must give than the whole: of many that no tool need answer, some part
@@ -65,9 +65,9 @@ class Answerability:
 
         The cut is made to lose one request in a hundred that the tools do answer: the unanswerable requests' median
         evidence and 1.7 spreads, which their lower half alone tells, since a catalog may well answer some. In a catalog
-        about one thing whatever is asked of it is near to many tools: the cut rises by twice what four fifths of the
-        tools' own vectors reach more against the eighth nearest other tool, or the last of the nearest thirty-second,
-        up to six spreads over the median.
+        about one thing whatever is asked of it is near to many tools: the cut rises by twice what half of the tools' own
+        vectors reach more against the thirty-second nearest other tool, or the last of the nearest thirty-second part,
+        up to five and a half spreads over the median.
         """
         mean = CENTRING * vectors.mean(axis=0)
         squares = np.einsum("ij,ij->i", vectors, vectors) - 2 * (vectors @ mean) + mean @ mean
@@ -81,7 +81,7 @@ class Answerability:
         spread = max(_LEAST_SPREAD, float(np.sqrt(np.mean(below * below))))
         cut = median + FOREIGN_SPREADS * spread
         if len(vectors) > N_NEIGHBOURS:
-            own = float(np.quantile(_evidence_of_own(vectors, unanswerable), OWN_QUANTILE))
+            own = float(np.median(_evidence_of_own(vectors, unanswerable)))
             cut = min(cut + OWN_WEIGHT * max(0.0, own - cut), median + MOST_SPREADS * spread)
         scale = 1 / np.maximum(np.sqrt(np.maximum(squares, 0)), _LEAST_LENGTH)
         return cls(vectors, rows, mean, scale, unanswerable, round(spread, N_DECIMALS), round(cut, N_DECIMALS))

@@ -11,7 +11,7 @@ from math import hypot
 from agent_utilities.catalog.document import ToolDocument, split_identifier
 from agent_utilities.catalog.words import without_negated
 from agent_utilities.ranking import base
-from agent_utilities.ranking.answerability import N_NEIGHBOURS, PastRequests
+from agent_utilities.ranking.answerability import PastRequests
 from agent_utilities.ranking.arrays import NDArray, Places, Scores, np
 from agent_utilities.ranking.base import N_DECIMALS, Parts, Ranking
 from agent_utilities.ranking.request_terms import RequestTerms
@@ -27,6 +27,7 @@ _N_SAMPLE = 64
 _N_SAMPLE_ENTRIES = 2_000_000
 CLAIM_DISTANCE, CLAIM_SHARE = 0.5, 0.85
 SERVER_WEIGHT = 0.4
+_N_NEIGHBOURS = 8
 _OWN_QUANTILE = 0.05
 PAST_EVIDENCE = 0.5
 """Of the words of past requests where it is asked whether a request is answered at all."""
@@ -90,7 +91,7 @@ class LexicalView:
 
         As for vectors it follows what 19 of 20 tools' own words reach against the eighth nearest other tool.
         """
-        if self.n_tools <= N_NEIGHBOURS:
+        if self.n_tools <= _N_NEIGHBOURS:
             return LEAST_CUT
         own = float(np.quantile(self._evidence_of_own(), _OWN_QUANTILE))
         weight = self.n_tools / (self.n_tools + N_TOOLS_HALF)
@@ -104,7 +105,7 @@ class LexicalView:
         n_tools, postings = self.n_tools, self.postings
         sizes = np.diff(postings.starts).astype(np.float64)
         entries_per_tool = max(1.0, float((sizes**2).sum()) / n_tools)
-        n_sampled = min(n_tools, _N_SAMPLE, max(2 * N_NEIGHBOURS, int(_N_SAMPLE_ENTRIES / entries_per_tool)))
+        n_sampled = min(n_tools, _N_SAMPLE, max(2 * _N_NEIGHBOURS, int(_N_SAMPLE_ENTRIES / entries_per_tool)))
         evidence = np.zeros(n_sampled, dtype=np.float32)
         for position, place in enumerate(np.linspace(0, n_tools - 1, n_sampled).astype(int).tolist()):
             rows = np.unique(self.documents[place].own_terms)
@@ -113,7 +114,7 @@ class LexicalView:
                 weights = postings.weights[entries]
                 scores = np.bincount(postings.owners[entries], weights=weights, minlength=n_tools)
                 scores[place] = -1
-                nth = np.partition(scores, n_tools - N_NEIGHBOURS)[n_tools - N_NEIGHBOURS]
+                nth = np.partition(scores, n_tools - _N_NEIGHBOURS)[n_tools - _N_NEIGHBOURS]
                 evidence[position] = nth / float(np.linalg.norm(postings.idf[rows]))
         return evidence
 
