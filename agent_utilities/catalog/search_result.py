@@ -14,10 +14,11 @@ from agent_utilities.catalog.model import Entry
 from agent_utilities.errors import InputError
 from agent_utilities.selection.model import RankedTool, fold
 
-FULL_TOKENS = 600
+FULL_TOKENS = 560
 """About how many tokens of definitions a search gives where nobody says how many tools."""
-N_LONG, LONG_TOKENS = 3, 1_200
-"""So many of the best come where definitions are long, as far as this room reaches."""
+N_LONG, LONG_TOKENS, NEAR = 5, 2_000, 0.7
+"""So many of the best come where definitions are long, as far as this room reaches: two, and those that the best is
+hardly ahead of, whose score is this share of its own."""
 MAX_QUERY_BYTES = 8192
 
 _SELECT = "select:"
@@ -69,11 +70,12 @@ def names_of_server(server: str, tools: Iterable[tuple[Entry, str]]) -> frozense
     raise InputError("no such server", server, "tool_search: server", hint)
 
 
-def _n_within_tokens(definitions: Iterable[Mapping[str, Any]]) -> int:
+def _n_within_tokens(definitions: Iterable[Mapping[str, Any]], scores: Sequence[float | None]) -> int:
     n_full = total = 0
-    for definition in definitions:
+    for definition, score in zip(definitions, scores, strict=True):
         total += n_tokens(definition)
-        if n_full and total > (LONG_TOKENS if n_full < N_LONG else FULL_TOKENS):
+        is_near = n_full < 2 or (n_full < N_LONG and (score or 0.0) >= NEAR * (scores[0] or 0.0))
+        if n_full and total > (LONG_TOKENS if is_near else FULL_TOKENS):
             break
         n_full += 1
     return n_full
@@ -241,9 +243,9 @@ def search_result(
     """Return what a search found, before anything was loaded for it; where names are missed, for a thread.
 
     A definition costs as much as ten names, and the wanted tool is mostly among the first few: so where nobody says how
-    many, the best come in full as far as 600 tokens reach. Of long definitions that would be one: the best three come
-    as far as 1,200 reach, and at least one does. Only what is found counts, so that nothing is told of what the caller
-    may not use.
+    many, the best come in full as far as 560 tokens reach. Of long definitions that would be one: the best two, and of
+    five those that fit nearly as well, come as far as 2,000 reach, and at least one does. Only what is found counts, so
+    that nothing is told of what the caller may not use.
 
     Args:
         ranked: the tools found, best first; without scores where they were asked for by name.
@@ -255,7 +257,7 @@ def search_result(
     best = {tool.name: tool for tool in reversed(ranked) if tool.name in definitions}
     found = [name for name in dict.fromkeys(tool.name for tool in ranked) if name in best][: n_results(max_results)]
     shown = described_once(definitions[name] for name in found)
-    n_full = len(found) if max_results is not None else _n_within_tokens(shown)
+    n_full = len(found) if max_results is not None else _n_within_tokens(shown, [best[name].score for name in found])
     tools = [
         FoundTool(each, place < n_full, best[name].score, best[name].words)
         for place, (name, each) in enumerate(zip(found, shown, strict=True))

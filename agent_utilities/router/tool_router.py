@@ -229,7 +229,7 @@ class ToolRouter:
 
         Args:
             query: what the tools should do, or `select:` and names.
-            max_results: how many come, all in full; None for 10, the best in full within 600 to 1,200 tokens.
+            max_results: how many come, all in full; None for 10, the best in full within 560 to 2,000 tokens.
             server: only tools of this server, or with this tag.
 
         Raises:

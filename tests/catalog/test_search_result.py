@@ -77,15 +77,21 @@ class TestChosen:
         assert chosen([*definitions], definitions, 12) == (tuple(definitions), ())
 
     def test_without_a_number_the_best_come_in_full_and_the_rest_of_ten_by_name(self) -> None:
-        for n_characters, n_full in [(100, 10), (450, 4), (1200, 3), (1800, 2), (40_000, 1)]:
+        for n_characters, n_full in [(100, 10), (450, 5), (1200, 5), (1800, 4), (40_000, 1)]:
             definitions = catalog(12, n_characters)
             full, more = chosen([*definitions], definitions)
             assert full + more == tuple(definitions)[:DEFAULT_RESULTS]
             assert len(full) == n_full
 
-    def test_what_follows_three_short_ones_has_the_room_of_short_ones(self) -> None:
-        definitions = catalog(3) | {"long": definition("long", 2200)}
-        assert chosen([*definitions], definitions) == (tuple(catalog(3)), ("long",))
+    def test_what_follows_five_short_ones_has_the_room_of_short_ones(self) -> None:
+        definitions = catalog(5) | {"long": definition("long", 2200)}
+        assert chosen([*definitions], definitions) == (tuple(catalog(5)), ("long",))
+
+    def test_of_long_ones_two_come_and_those_that_the_best_is_hardly_ahead_of(self) -> None:
+        definitions = catalog(5, 1200)
+        for scores, n_full in [((1, 0.9, 0.8, 0.7, 0.69), 4), ((1, 0.1, 0.1, 0.1, 0.1), 2), ((1, 0.1, 0.9, 0, -1), 3)]:
+            ranked = [RankedTool(name, score) for name, score in zip(definitions, scores, strict=True)]
+            assert len(search_result("q", ranked, definitions, ()).tools) == n_full
 
     def test_a_small_one_behind_a_big_one_is_not_preferred_to_it(self) -> None:
         definitions = {"a": definition("a"), "big": definition("big", 40_000), "c": definition("c")}

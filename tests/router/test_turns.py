@@ -113,7 +113,7 @@ class TestSearch:
         big = [tool(f"song_{i}", "Plays a song. " + "x" * 1500) for i in range(12)]
         router = ToolRouter(big)
         result = await router.search("song")
-        assert (len(result.tools), len(result.more)) == (2, 8)
+        assert (len(result.tools), len(result.more)) == (4, 6)
         assert result.more[0].as_dict()["description"] == "Plays a song."
         assert set(result.activated) == {found.name for found in result.tools}
 
