@@ -65,9 +65,9 @@ class Answerability:
 
         The cut is made to lose one request in a hundred that the tools do answer: the unanswerable requests' median
         evidence and 1.7 spreads, which their lower half alone tells, since a catalog may well answer some. In a catalog
-        about one thing whatever is asked of it is near to many tools: the cut rises by twice what half of the tools' own
-        vectors reach more against the thirty-second nearest other tool, or the last of the nearest thirty-second part,
-        up to five and a half spreads over the median.
+        about one thing whatever is asked of it is near to many tools: the cut rises by twice what half of the tools'
+        own vectors reach more against the thirty-second nearest other tool, or the last of the nearest thirty-second
+        part, up to five and a half spreads over the median.
         """
         mean = CENTRING * vectors.mean(axis=0)
         squares = np.einsum("ij,ij->i", vectors, vectors) - 2 * (vectors @ mean) + mean @ mean
