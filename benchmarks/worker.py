@@ -68,7 +68,7 @@ def make_server(contender: str) -> Any:
 def runner(contender: str) -> Callable[..., Any]:
     """Return what starts the event loop that a contender is served on: FastMCP's way, but where ours has its own."""
     if contender == "ours" and find_spec("agent_utilities.runtime.waiting"):
-        return importlib.import_module("agent_utilities.runtime.waiting").run  # type: ignore[no-any-return]
+        return getattr(importlib.import_module("agent_utilities.runtime.waiting"), "run_async", anyio.run)
     return anyio.run
 
 
