@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from tests import environment
 from tests.architecture.report import HouseReport
 from tests.fast import FastSuite
-from tests.graph.report import GraphReport
+from tests.query.graph.report import GraphReport
 from tests.warm_start import Program
 
 # Examples for each law: the same ones in every run, together some 5,000, and at least 100,000 new ones at night.

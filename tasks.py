@@ -205,11 +205,11 @@ def serve(*arguments: str) -> None:
 
 
 def fleet() -> None:
-    run(PYTHON, "-m", "tests.fleet.show")
+    run(PYTHON, "-m", "tests.fleet.processes.show")
 
 
 def picture() -> None:
-    run(PYTHON, "-m", "tests.features.page.picture", "docs/page.png")
+    run(PYTHON, "-m", "tests.page.picture", "docs/page.png")
 
 
 _CHECKS = (test, fast_everywhere, oldest, nightly, check, lint, types, layers, docs)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agent_utilities.errors import AgentUtilitiesError, SelectionError, SettingsError
-    from agent_utilities.graph.base import ToolGraph
-    from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.mcp.feature import Feature, OwnTool
-    from agent_utilities.mcp.request import Call, Request
-    from agent_utilities.mcp.server_cli import server_command
-    from agent_utilities.router.tool_router import ToolRouter
+    from agent_utilities.query.graph.base import ToolGraph
+    from agent_utilities.server.agent_server import AgentServer
+    from agent_utilities.server.feature import Feature, OwnTool
+    from agent_utilities.server.request import Call, Request
+    from agent_utilities.server.server_cli import server_command
+    from agent_utilities.search.tool_router import ToolRouter
     from agent_utilities.selection.caller import selection_headers, selection_meta, selection_url
     from agent_utilities.selection.merge import Narrowing
     from agent_utilities.server_factory import create_gateway, create_mcp_server
@@ -41,11 +41,11 @@ _HOMES = {
     name: home
     for home, names in {
         "errors": ("AgentUtilitiesError", "SelectionError", "SettingsError"),
-        "graph.base": ("ToolGraph",),
-        "mcp.feature": ("Feature", "OwnTool"),
-        "mcp.request": ("Call", "Request"),
-        "mcp.server_cli": ("server_command",),
-        "router.tool_router": ("ToolRouter",),
+        "query.graph.base": ("ToolGraph",),
+        "server.feature": ("Feature", "OwnTool"),
+        "server.request": ("Call", "Request"),
+        "server.server_cli": ("server_command",),
+        "search.tool_router": ("ToolRouter",),
         "selection.caller": ("selection_headers", "selection_meta", "selection_url"),
         "server_factory": ("AgentServer", "create_gateway", "create_mcp_server"),
         "selection.merge": ("Narrowing",),

@@ -8,30 +8,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from agent_utilities.mcp.agent_server import AgentServer
-from agent_utilities.mcp.command_line import installed_version
-from agent_utilities.mcp.feature_list import Later
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.command_line import installed_version
+from agent_utilities.server.feature_list import Later
 
 if TYPE_CHECKING:
-    from agent_utilities.capabilities.servers import Offer
+    from agent_utilities.gateway.capabilities.servers import Offer
     from agent_utilities.compat.fastmcp_server import FastMCPOptions
-    from agent_utilities.graph.base import ToolGraph
-    from agent_utilities.mcp.feature import Feature
-    from agent_utilities.upstream.config import GatewayConfig
-    from agent_utilities.upstream.operator.operator_rules import ConfigFiles
+    from agent_utilities.query.graph.base import ToolGraph
+    from agent_utilities.server.feature import Feature
+    from agent_utilities.gateway.upstreams.config import GatewayConfig
+    from agent_utilities.gateway.upstreams.operator.operator_rules import ConfigFiles
 
     Config = GatewayConfig | Mapping[str, Any] | str | Path | Sequence[str | Path]
 
-ACCESS = Later("agent_utilities.features.access.feature:AccessControl", ("auth_tokens", "auth_issuer", "access"))
-AUDIT = Later("agent_utilities.features.audit.feature:Audit", ("audit_file",))
-FLEET = Later("agent_utilities.features.fleet.feature:Fleet", ("state_url",))
+ACCESS = Later("agent_utilities.access.feature:AccessControl", ("auth_tokens", "auth_issuer", "access"))
+AUDIT = Later("agent_utilities.access.record.feature:Audit", ("audit_file",))
+FLEET = Later("agent_utilities.fleet.feature:Fleet", ("state_url",))
 PAGE = [
-    Later("agent_utilities.features.page.app:ContextApp", ("page_app",)),
-    Later("agent_utilities.features.page.feature:Page", ("page",)),
+    Later("agent_utilities.page.app:ContextApp", ("page_app",)),
+    Later("agent_utilities.page.feature:Page", ("page",)),
 ]
-QUOTAS = Later("agent_utilities.features.quotas.feature:Quotas", ("quota",))
+QUOTAS = Later("agent_utilities.access.quotas:Quotas", ("quota",))
 
-_LOGINS = "agent_utilities.features.logins.feature:Logins"
+_LOGINS = "agent_utilities.gateway.logins.feature:Logins"
 
 
 def create_mcp_server(
@@ -71,10 +71,10 @@ def default_features(graph: ToolGraph | None = None) -> list[Feature | Later]:
     Args:
         graph: the graph that queries are resolved on; the configured one where None.
     """
-    from agent_utilities.features.context.feature import ContextReport  # a server of the author's own features has none
-    from agent_utilities.features.query.feature import Query
-    from agent_utilities.features.tool_search.feature import ToolSearch
-    from agent_utilities.features.usage.feature import Usage
+    from agent_utilities.context.feature import ContextReport  # a server of the author's own features has none
+    from agent_utilities.query.feature import Query
+    from agent_utilities.search.feature import ToolSearch
+    from agent_utilities.usage.feature import Usage
 
     usage = Usage()
     query = Query(usage, graph)
@@ -103,9 +103,9 @@ def create_gateway(
     Raises:
         ConfigError: no file can be read. A server that can't be taken is told in `config.problems`, and left out.
     """
-    from agent_utilities.upstream.config import GatewayConfig
-    from agent_utilities.upstream.configuration.config_files import read_config, read_servers
-    from agent_utilities.upstream.operator.operator_rules import ConfigFiles
+    from agent_utilities.gateway.upstreams.config import GatewayConfig
+    from agent_utilities.gateway.upstreams.configuration.config_files import read_config, read_servers
+    from agent_utilities.gateway.upstreams.operator.operator_rules import ConfigFiles
 
     variables = os.environ if environ is None else environ
     files = None
@@ -143,18 +143,18 @@ def gateway_features(
             None.
         graph: the graph that queries are resolved on; the configured one where None.
     """
-    from agent_utilities.features.context.feature import ContextReport  # what is no gateway imports none of it
-    from agent_utilities.features.query.feature import Query
-    from agent_utilities.features.tool_search.feature import ToolSearch
-    from agent_utilities.features.upstreams.feature import Upstreams
-    from agent_utilities.features.usage.feature import Usage
+    from agent_utilities.context.feature import ContextReport  # what is no gateway imports none of it
+    from agent_utilities.query.feature import Query
+    from agent_utilities.search.feature import ToolSearch
+    from agent_utilities.gateway.feature import Upstreams
+    from agent_utilities.usage.feature import Usage
 
     usage = Usage(counts_by_default=True)
     query = Query(usage, graph, yields=True)
     upstreams = Upstreams(config, files, started_s)
     switched: list[Feature] = []
     if offer is not None:
-        from agent_utilities.features.capabilities.feature import Capabilities
+        from agent_utilities.gateway.capabilities.feature import Capabilities
 
         switched = [Capabilities(offer, upstreams, query)]
     quotas = replace(QUOTAS, more=(upstreams.quotas,), wanted=upstreams.quotas)

@@ -12,13 +12,13 @@ import httpx2
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
-from agent_utilities.graph.base import Cause, GraphError, Statement, ToolGraph
-from agent_utilities.mcp.agent_server import AgentServer
+from agent_utilities.query.graph.base import Cause, GraphError, Statement, ToolGraph
+from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.selection.caller import CallerSelection, selection_url
 
 if TYPE_CHECKING:
-    from agent_utilities.ranking.arrays import Vectors
-    from agent_utilities.ranking.embedding import TextRole
+    from agent_utilities.query.ranking.arrays import Vectors
+    from agent_utilities.query.ranking.embedding import TextRole
 
 __all__ = ["Clock", "FailingGraph", "HashedEmbeddings", "client", "memory_graph"]
 
@@ -67,7 +67,7 @@ async def client(
 
 def memory_graph() -> ToolGraph:
     """Return an embedded graph in memory: nothing is written to the user's cache folder."""
-    from agent_utilities.graph.embedded import EmbeddedGraph
+    from agent_utilities.query.graph.embedded import EmbeddedGraph
 
     return EmbeddedGraph(None)
 

@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities import create_mcp_server
-from agent_utilities.audit.chain import n_bytes_of
-from agent_utilities.mcp.record import Record
+from agent_utilities.access.record.chain import n_bytes_of
+from agent_utilities.access.record.record import Record
 from benchmarks.measure import quantile
 
 LINE_US = 20.0
@@ -77,7 +77,7 @@ class Stopwatch:
         with (
             patch.object(Record, "began", lambda *given: stepped(began(*given))),
             patch.object(Record, "ended", timed_ended),
-            patch("agent_utilities.mcp.record.n_bytes_of", lambda result: stepped(n_bytes_of(result))),
+            patch("agent_utilities.access.record.record.n_bytes_of", lambda result: stepped(n_bytes_of(result))),
         ):
             yield
 

@@ -27,16 +27,16 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities import AgentServer
-from agent_utilities.capabilities.model import Capabilities, Capability
-from agent_utilities.capabilities.servers import CapabilityServers, Offer
-from agent_utilities.capabilities.tap import read_capabilities, starter_tap
+from agent_utilities.gateway.capabilities.model import Capabilities, Capability
+from agent_utilities.gateway.capabilities.servers import CapabilityServers, Offer
+from agent_utilities.gateway.capabilities.tap import read_capabilities, starter_tap
 from agent_utilities.compat.fastmcp_server import whole_lifespan
-from agent_utilities.mcp.sessions import Session
-from agent_utilities.ranking.embedding import Embedder
-from agent_utilities.ranking.minilm import MiniLM
+from agent_utilities.server.sessions import Session
+from agent_utilities.query.ranking.embedding import Embedder
+from agent_utilities.query.ranking.minilm import MiniLM
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_meta
-from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
+from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
 from benchmarks.measure import quantile
 from benchmarks.resolution_lag import Lag
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rich.console import Console
 from rich.table import Table
 
-from tests.features.capabilities.turns import ERAS, TURNS, After, Turn, conversation
+from tests.gateway.capabilities.turns import ERAS, TURNS, After, Turn, conversation
 
 _WIDTH = 160
 _COLUMNS = ("turn", "words", "call", "activated", "evicted", "active, least recent first", "listed", "running")

@@ -28,9 +28,9 @@ from benchmarks.fleet_replicas import N_REPLICAS, show, warm_up
 from benchmarks.fleet_replicas import measure as serve_in_turns
 from benchmarks.http_lane import ERAS, Era
 from benchmarks.measure import quantile, spread
-from tests.features.fleet.test_sessions import Talk
-from tests.fleet.replicas import Shared, shared_redis
-from tests.mcp.in_process import web_of
+from tests.fleet.test_sessions import Talk
+from tests.fleet.processes.replicas import Shared, shared_redis
+from tests.server.in_process import web_of
 
 N_TOOLS, N_REQUESTS = 50, 40
 MORE_MS, SESSION_BYTES = 1.2, 2048

@@ -13,8 +13,8 @@ from typing import Any, cast
 import psutil
 
 from benchmarks.contenders import environment
-from tests.fleet.replicas import Shared, shared_redis
-from tests.fleet.services import Balancer, nginx
+from tests.fleet.processes.replicas import Shared, shared_redis
+from tests.fleet.processes.services import Balancer, nginx
 from tests.wire.processes import HttpProcess
 
 GROUPS = Path("/sys/fs/cgroup/cpu")

@@ -17,8 +17,8 @@ from agent_utilities.selection.channels import META_KEY
 from benchmarks.contenders import ContenderError, environment
 from benchmarks.gateway_process import ECHO
 from benchmarks.gateway_wires import HubCaller, LineCaller
-from tests.upstream.gateway_process import GATEWAY
-from tests.upstream.real_servers import mcp_hub
+from tests.gateway.upstreams.gateway_process import GATEWAY
+from tests.gateway.upstreams.real_servers import mcp_hub
 from tests.wire.http_raw import RawHttp
 from tests.wire.processes import HttpProcess
 from tests.wire.wires import Caller, LegacyCaller, ModernCaller

@@ -17,8 +17,8 @@ from benchmarks.contenders import ContenderError
 from benchmarks.gateway_direct import direct_calls
 from benchmarks.gateway_fronts import Files, Front, Kind, Wire, on_stdio, serving
 from benchmarks.measure import Lane, Rounds, Timing, interleave
-from tests.upstream.direct import all_direct, direct
-from tests.upstream.real_servers import real_config
+from tests.gateway.upstreams.direct import all_direct, direct
+from tests.gateway.upstreams.real_servers import real_config
 
 WAYS: tuple[str, ...] = ("stdio", "http")
 

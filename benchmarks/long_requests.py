@@ -14,7 +14,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from agent_utilities.ranking.base import Index
+from agent_utilities.query.ranking.base import Index
 
 N_TOOLS = 1_181
 WORD_COUNTS = (10, 20, 50, 100, 200, 400)

@@ -66,7 +66,7 @@ class Cost:
 def serve(n_tools: int) -> None:
     """Serve tools that share words as real ones do, each with a schema of its own; past `add_tool`, which compares."""
     from agent_utilities import create_mcp_server
-    from agent_utilities.mcp.stopping import calm_collector
+    from agent_utilities.server.stopping import calm_collector
 
     server = create_mcp_server("many")
     for each in catalog(n_tools):

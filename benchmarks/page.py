@@ -24,7 +24,7 @@ from rich.table import Table
 
 from agent_utilities import AgentServer, create_mcp_server
 from benchmarks.measure import spread
-from tests.mcp.in_process import web_of
+from tests.server.in_process import web_of
 from tests.wire.wires import modern_request
 
 N_TOOLS, N_READERS, N_CALLERS = 50, 5, 4

@@ -27,9 +27,9 @@ from fastmcp.tools.base import Tool
 from rich.console import Console
 from rich.table import Table
 
-from tests.upstream.gateway_process import Gateway, gateway
-from tests.upstream.more_real_servers import PUBLISHED, files
-from tests.upstream.real_servers import real_config
+from tests.gateway.upstreams.gateway_process import Gateway, gateway
+from tests.gateway.upstreams.more_real_servers import PUBLISHED, files
+from tests.gateway.upstreams.real_servers import real_config
 
 REQUESTS = Path(__file__).with_suffix(".jsonl")
 OTHERS = {"@modelcontextprotocol/server-github": "github", "@playwright/mcp": "playwright", "excel-mcp-server": "excel"}

@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities.cli.evaluation.data import read_requests, read_tools
-from agent_utilities.ranking import minilm
-from agent_utilities.ranking.hybrid import HybridRanker
+from agent_utilities.query.ranking import minilm
+from agent_utilities.query.ranking.hybrid import HybridRanker
 
 ROOT = Path(__file__).parents[1]
 AZURE_COMMANDS = "azure_commands"

@@ -30,11 +30,11 @@ from rich.table import Table
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError
-from agent_utilities.ranking.base import Index
-from agent_utilities.ranking.embedding import Provider, TextRole
-from agent_utilities.ranking.hybrid import HybridRanker
-from agent_utilities.ranking.lexical import LexicalRanker
-from agent_utilities.ranking.open import open_provider
+from agent_utilities.query.ranking.base import Index
+from agent_utilities.query.ranking.embedding import Provider, TextRole
+from agent_utilities.query.ranking.hybrid import HybridRanker
+from agent_utilities.query.ranking.lexical import LexicalRanker
+from agent_utilities.query.ranking.open import open_provider
 from benchmarks import long_requests
 
 SIZES = (1_000, 4_000, 20_000, 100_000)

@@ -97,7 +97,7 @@ def resolver_of(server: Any) -> Any:
     """Return what resolves a server's queries, of this package or of an earlier one."""
     if hasattr(server, "resolver"):
         return server.resolver
-    from agent_utilities.features.query.feature import Query
+    from agent_utilities.query.feature import Query
 
     return server.feature(Query).resolver
 
@@ -110,7 +110,7 @@ class ResolvingWorker(Worker):
         self._server = self._made()
         add_tools(self._server, n_tools)
         if self._contender == "ours":  # as the command line does before it serves
-            importlib.import_module("agent_utilities.mcp.stopping").calm_collector()
+            importlib.import_module("agent_utilities.server.stopping").calm_collector()
         lag, started = Lag(), time.perf_counter()
         host = low_level(self._server)
         async with lag.watched():
@@ -127,7 +127,7 @@ class ResolvingWorker(Worker):
             importlib.import_module("agent_utilities.knowledge_graph.core.engine").IntelligenceGraphEngine()
         if self._contender == "ours":
             return importlib.import_module("agent_utilities").create_mcp_server(SERVER)
-        factory = importlib.import_module("agent_utilities.mcp.server_factory").create_mcp_server
+        factory = importlib.import_module("agent_utilities.server.server_factory").create_mcp_server
         _, server, middleware = factory(SERVER, command_args=[])
         for each in middleware:
             if type(each).__name__ != "RateLimitingMiddleware":

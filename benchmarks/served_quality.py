@@ -15,7 +15,7 @@ from statistics import fmean
 from platformdirs import user_cache_path
 
 from agent_utilities.cli.evaluation.data import Request, read_requests, read_tools
-from agent_utilities.ranking.open import open_ranker
+from agent_utilities.query.ranking.open import open_ranker
 from benchmarks.measure import quantile
 from benchmarks.served_process import ServedCatalog, Shown, served
 

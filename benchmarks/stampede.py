@@ -70,7 +70,7 @@ async def serve(lane: str, folder: str) -> None:
             orchestrator.keeper._now = lambda: time.time() + 2 * DAY_S  # noqa: SLF001
             n_refreshes, n_reads = orchestrator.keeper.n_refreshes, orchestrator.n_reads
     if lane == "ours":  # as the command line does before it serves
-        from agent_utilities.mcp.stopping import calm_collector
+        from agent_utilities.server.stopping import calm_collector
 
         calm_collector()
     lag = Lag()

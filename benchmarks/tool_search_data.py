@@ -22,11 +22,11 @@ from agent_utilities import AgentServer, create_gateway
 from agent_utilities.catalog.context import n_tokens
 from agent_utilities.cli.evaluation.data import Request, read_requests, read_tools
 from agent_utilities.cli.evaluation.data import Tool as EvaluatedTool
-from agent_utilities.upstream.config import GatewayConfig, UpstreamConfig
-from agent_utilities.upstream.folders import gateway_folder
-from agent_utilities.upstream.names import Namespace
-from agent_utilities.upstream.snapshot import Snapshot
-from agent_utilities.upstream.snapshot_store import SnapshotStore
+from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
+from agent_utilities.gateway.upstreams.folders import gateway_folder
+from agent_utilities.gateway.upstreams.names import Namespace
+from agent_utilities.gateway.upstreams.snapshot import Snapshot
+from agent_utilities.gateway.upstreams.snapshot_store import SnapshotStore
 from benchmarks.host_internals import put
 from benchmarks.served_quality import VECTORS
 

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from agent_utilities.mcp.command_line.options import documented
-from agent_utilities.mcp.command_line.terminal import NamesTable, in_event_loop
-from agent_utilities.mcp.server_cli import run_and_exit
+from agent_utilities.server.command_line.options import documented
+from agent_utilities.server.command_line.terminal import NamesTable, in_event_loop
+from agent_utilities.server.server_cli import run_and_exit
 from demo.killed_server import killed_server
 from demo.one_server import one_server
 from demo.running import print_ending

@@ -12,7 +12,7 @@ import anyio
 import psutil
 from fastmcp import Client
 
-from agent_utilities.mcp.command_line.terminal import NamesTable, Steps
+from agent_utilities.server.command_line.terminal import NamesTable, Steps
 from demo.running import GATEWAY, START_S, caller, demo_environment, installed, serving, text_of
 
 _SERVERS = {"git": "git-agent-mcp", "files": "filesystem-agent-mcp", "logs": "logs-agent-mcp"}

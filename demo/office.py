@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from agent_utilities.mcp.agent_server import AgentServer
+from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.server_factory import create_mcp_server
 
 _THINGS = {

@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 from mcp_types import ToolListChangedNotification
 
-from agent_utilities.mcp.command_line.terminal import NamesTable, Steps
+from agent_utilities.server.command_line.terminal import NamesTable, Steps
 from agent_utilities.selection.caller import selection_headers
 from agent_utilities.selection.channels import META_KEY
 from demo.running import caller, demo_environment, indexed, listed, n_and_cost, saved, serving, some_names, text_of

@@ -11,7 +11,7 @@ import anyio
 from fastmcp import Client
 from mcp_types import PaginatedRequestParams
 
-from agent_utilities.mcp.command_line.terminal import NamesTable, Steps
+from agent_utilities.server.command_line.terminal import NamesTable, Steps
 from agent_utilities.selection.caller import selection_meta
 from agent_utilities.selection.channels import META_KEY
 from demo.running import GATEWAY, START_S, caller, demo_environment, n_and_cost, serving, text_of

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from agent_utilities import AgentServer
-from agent_utilities.features.capabilities.feature import Capabilities
-from agent_utilities.features.query.feature import Query
-from agent_utilities.features.tool_search.feature import ToolSearch
-from agent_utilities.features.upstreams.feature import Upstreams
-from agent_utilities.features.usage.feature import Usage
-from agent_utilities.mcp.feature import Feature
+from agent_utilities.gateway.capabilities.feature import Capabilities
+from agent_utilities.query.feature import Query
+from agent_utilities.search.feature import ToolSearch
+from agent_utilities.gateway.feature import Upstreams
+from agent_utilities.usage.feature import Usage
+from agent_utilities.server.feature import Feature
 from agent_utilities.server_factory import gateway_features, gateway_of
-from agent_utilities.upstream.config import GatewayConfig
+from agent_utilities.gateway.upstreams.config import GatewayConfig
 
 _F = TypeVar("_F", bound=Feature)
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # xdist has no types
 
-FOLDERS = ("tests/graph/",)
+FOLDERS = ("tests/query/graph/",)
 """Folders whose tests share a server over all their files which takes long to start: Neo4j."""
-_LONG = ("tests/graph/", "tests/wire/")
+_LONG = ("tests/query/graph/", "tests/wire/")
 """Folders of which few tests take minutes."""
 _USUAL_S = 300
 """The limit of a test that has none of its own."""

@@ -34,7 +34,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 _BIN = Path(sys.executable).parent
 _OF_THE_PROJECT = (b"agent_utilities", b"fastmcp", b"_agent.")
 """What a file says that imports the server."""
-_MODULES = ("agent_utilities.", "tests.graph.", "tests.upstream.", "tests.usage.", "tests.wire.")
+_MODULES = ("agent_utilities.", "tests.query.graph.", "tests.gateway.upstreams.", "tests.usage.", "tests.wire.")
 _MAIN = "from agent_utilities.cli.app import main; main()"
 _READ_ON_IMPORT = ("FASTMCP_", "PYTHON")
 _READ_LATER = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")

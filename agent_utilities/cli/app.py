@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from agent_utilities.mcp.command_line import installed_version
-from agent_utilities.mcp.command_line.options import documented, print_version
-from agent_utilities.mcp.server_cli import run_and_exit
+from agent_utilities.server.command_line import installed_version
+from agent_utilities.server.command_line.options import documented, print_version
+from agent_utilities.server.server_cli import run_and_exit
 
 COMMANDS = {
     "explain": ("explain", "Ask a running server what a caller sees, and say why."),

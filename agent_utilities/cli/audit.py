@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from agent_utilities.audit.chain import Head, Report
-from agent_utilities.audit.chain import verify as verify_files
-from agent_utilities.audit.log import all_files
+from agent_utilities.access.record.chain import Head, Report
+from agent_utilities.access.record.chain import verify as verify_files
+from agent_utilities.access.record.log import all_files
 from agent_utilities.errors import InputError
-from agent_utilities.mcp.command_line.terminal import counted, plain, terminal
+from agent_utilities.server.command_line.terminal import counted, plain, terminal
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Say whether a record of calls was tampered with.")
 

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.text import Text
 
 from agent_utilities.cli.asking import pairs
-from agent_utilities.mcp.command_line.terminal import AsJson, NamesTable, counted, plain, print_problems, terminal
+from agent_utilities.server.command_line.terminal import AsJson, NamesTable, counted, plain, print_problems, terminal
 
 if TYPE_CHECKING:  # `--help` needs none of it
-    from agent_utilities.capabilities.model import Capability
-    from agent_utilities.capabilities.servers import CapabilityServers
+    from agent_utilities.gateway.capabilities.model import Capability
+    from agent_utilities.gateway.capabilities.servers import CapabilityServers
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Look after the bundles of servers that a gateway offers."
@@ -112,10 +112,10 @@ def _read(named: Sequence[str] | None, providers: list[str] | None, config: Path
 
     A problem leaves a bundle out, a notice tells what is passed over.
     """
-    from agent_utilities.capabilities.servers import servers_of
-    from agent_utilities.capabilities.tap import folder_named, read_capabilities
+    from agent_utilities.gateway.capabilities.servers import servers_of
+    from agent_utilities.gateway.capabilities.tap import folder_named, read_capabilities
     from agent_utilities.settings_file import settings_of, user_folder
-    from agent_utilities.upstream.configuration.config_files import read_config
+    from agent_utilities.gateway.upstreams.configuration.config_files import read_config
 
     own = user_folder() / "capabilities"
     folders = tuple(map(folder_named, named or ())) or ((own,) if own.is_dir() else ())
@@ -155,7 +155,7 @@ def _bundle(capability: Capability, servers: CapabilityServers) -> Row:
 
 def _missing(capability: Capability, servers: CapabilityServers) -> tuple[str, ...]:
     """Return what is not installed of what a capability requires, and of its servers' programs. Nothing is run."""
-    from agent_utilities.capabilities.installers import read_requirement
+    from agent_utilities.gateway.capabilities.installers import read_requirement
 
     path = os.environ.get("PATH", os.defpath)
     whys = {name: read_requirement(name, capability.tap).why_missing(path) for name in capability.require}

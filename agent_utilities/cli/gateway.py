@@ -10,9 +10,9 @@ import typer
 from typer.core import TyperGroup
 
 from agent_utilities.cli.gateway_options import Files, GatewayOptions, Yes
-from agent_utilities.mcp.command_line import installed_version
-from agent_utilities.mcp.command_line.options import BriefHelp, options_type
-from agent_utilities.mcp.command_line.terminal import AsJson
+from agent_utilities.server.command_line import installed_version
+from agent_utilities.server.command_line.options import BriefHelp, options_type
+from agent_utilities.server.command_line.terminal import AsJson
 
 
 class _ServesByDefault(TyperGroup):

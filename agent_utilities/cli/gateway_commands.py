@@ -17,30 +17,30 @@ from typing import TYPE_CHECKING
 from agent_utilities.catalog.context import n_tokens
 from agent_utilities.cli.gateway_options import GATEWAY_NAME, GatewayOptions
 from agent_utilities.errors import InputError, SettingsError
-from agent_utilities.mcp.command_line.terminal import NamesTable, Steps, plain, print_problems, terminal
-from agent_utilities.mcp.server_cli import launch
+from agent_utilities.server.command_line.terminal import NamesTable, Steps, plain, print_problems, terminal
+from agent_utilities.server.server_cli import launch
 from agent_utilities.runtime.waiting import run_async
 from agent_utilities.selection.model import nearest
 from agent_utilities.settings_file import settings_of, user_folder
-from agent_utilities.upstream.config import GatewayConfig
-from agent_utilities.upstream.configuration.config_files import read_config
-from agent_utilities.upstream.configuration.config_text import shown
-from agent_utilities.upstream.configuration.host_files import find_config, searched, user_home
-from agent_utilities.upstream.errors import Cause, UpstreamError
-from agent_utilities.upstream.folders import gateway_folder, with_folder
-from agent_utilities.upstream.operator import lock as locks
-from agent_utilities.upstream.operator.consent import agreed_or_refuse, is_agreed
-from agent_utilities.upstream.operator.operator_rules import ConfigFiles, OperatorRules
-from agent_utilities.upstream.processes.stderr_log import log_file, logged, read_log
-from agent_utilities.upstream.snapshot_store import SnapshotStore
-from agent_utilities.visibility.bounds import finish
+from agent_utilities.gateway.upstreams.config import GatewayConfig
+from agent_utilities.gateway.upstreams.configuration.config_files import read_config
+from agent_utilities.gateway.upstreams.configuration.config_text import shown
+from agent_utilities.gateway.upstreams.configuration.host_files import find_config, searched, user_home
+from agent_utilities.gateway.upstreams.errors import Cause, UpstreamError
+from agent_utilities.gateway.upstreams.folders import gateway_folder, with_folder
+from agent_utilities.gateway.upstreams.operator import lock as locks
+from agent_utilities.gateway.upstreams.operator.consent import agreed_or_refuse, is_agreed
+from agent_utilities.gateway.upstreams.operator.operator_rules import ConfigFiles, OperatorRules
+from agent_utilities.gateway.upstreams.processes.stderr_log import log_file, logged, read_log
+from agent_utilities.gateway.upstreams.snapshot_store import SnapshotStore
+from agent_utilities.policy.bounds import finish
 
 if TYPE_CHECKING:  # what a bad option need not wait for
     from fastmcp.server.providers import Provider
 
-    from agent_utilities.capabilities.servers import Offer
-    from agent_utilities.mcp.agent_server import AgentServer
-    from agent_utilities.upstream.supervision.upstream import Upstream
+    from agent_utilities.gateway.capabilities.servers import Offer
+    from agent_utilities.server.agent_server import AgentServer
+    from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
 
 _MOST_WHYS = 5
 """Of how many capabilities the start says why they can't be switched on; a tap of eighty lacks many a key."""
@@ -110,8 +110,8 @@ def skills_provider(folders: Sequence[Path]) -> Provider:
 
 def offer_of(options: GatewayOptions) -> Offer | None:
     """Return where capabilities come from: the option's folders or the setting's, and the user's own over them."""
-    from agent_utilities.capabilities.servers import Offer
-    from agent_utilities.capabilities.tap import folder_named
+    from agent_utilities.gateway.capabilities.servers import Offer
+    from agent_utilities.gateway.capabilities.tap import folder_named
 
     settings = settings_of(os.environ)
     in_settings = filter(None, map(str.strip, settings.capability_folders.split(os.pathsep)))
@@ -202,8 +202,8 @@ def check_servers(chosen: ConfigFiles, *, as_json: bool) -> int:
 
 async def _reach_all(chosen: ConfigFiles) -> list[Checked]:
     """Reach every upstream once, telling of each as it answers, and keep what it lists."""
-    from agent_utilities.upstream.supervision.backoff import Policy
-    from agent_utilities.upstream.supervision.upstreams import Upstreams, reach
+    from agent_utilities.gateway.upstreams.supervision.backoff import Policy
+    from agent_utilities.gateway.upstreams.supervision.upstreams import Upstreams, reach
 
     given, config, rules = settings_of(os.environ).gateway_folder, chosen.config, chosen.rules()
     upstreams = Upstreams(
@@ -273,8 +273,8 @@ def _print(rows: list[Checked], config: GatewayConfig) -> None:
 
 def login_at(name: str, config: GatewayConfig) -> None:
     """Have the user log in at an upstream, in a browser, and keep what it gives."""
-    from agent_utilities.upstream.http.login import log_in
-    from agent_utilities.upstream.supervision.opening import root_error
+    from agent_utilities.gateway.upstreams.http.login import log_in
+    from agent_utilities.gateway.upstreams.supervision.opening import root_error
 
     upstreams = {upstream.name: upstream for upstream in config.upstreams}
     remote = [upstream.name for upstream in config.upstreams if upstream.transport != "stdio"]

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from agent_utilities.mcp.command_line.options import CAPABILITIES, Options, option
+from agent_utilities.server.command_line.options import CAPABILITIES, Options, option
 
 GATEWAY_NAME = "gateway"
 """A gateway's name where none is given."""

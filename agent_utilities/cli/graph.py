@@ -12,14 +12,14 @@ from rich.text import Text
 
 from agent_utilities.cli.asking import list_tools
 from agent_utilities.errors import InputError
-from agent_utilities.graph.backends import embedded_path, graph_backend
-from agent_utilities.graph.base import GraphError, ServerState, ToolGraph, gateway_of, record_of
-from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.graph.matching import match, names_of, normalise
-from agent_utilities.graph.sync import forget as forget_in_graph
-from agent_utilities.graph.sync import server_state, server_states
-from agent_utilities.graph.sync import sync as sync_with_graph
-from agent_utilities.mcp.command_line.terminal import NamesTable, in_event_loop, terminal
+from agent_utilities.query.graph.backends import embedded_path, graph_backend
+from agent_utilities.query.graph.base import GraphError, ServerState, ToolGraph, gateway_of, record_of
+from agent_utilities.query.graph.embedded import EmbeddedGraph
+from agent_utilities.query.graph.matching import match, names_of, normalise
+from agent_utilities.query.graph.sync import forget as forget_in_graph
+from agent_utilities.query.graph.sync import server_state, server_states
+from agent_utilities.query.graph.sync import sync as sync_with_graph
+from agent_utilities.server.command_line.terminal import NamesTable, in_event_loop, terminal
 from agent_utilities.runtime.hosts import shown_address
 from agent_utilities.settings import Settings
 from agent_utilities.settings_file import settings_of

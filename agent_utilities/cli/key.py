@@ -15,6 +15,6 @@ def key() -> None:
 @app.command()
 def new() -> None:
     """Print a new key, alone on stdout: for MCP_SECRET_KEY, or the file that MCP_SECRET_KEY_FILE names."""
-    from agent_utilities.upstream.sealed_store import new_key
+    from agent_utilities.gateway.upstreams.sealed_store import new_key
 
     print(new_key())

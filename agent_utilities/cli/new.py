@@ -67,7 +67,7 @@ def _filled(folder: Path, kind: str, option: str, **words: str) -> Path:
 
 def make_capability(name: str, folder: Path | None) -> Path:
     """Write a new bundle's files and return its folder; the user's own bundles are where none is given."""
-    from agent_utilities.capabilities.tap import BUNDLES, is_capability_name
+    from agent_utilities.gateway.capabilities.tap import BUNDLES, is_capability_name
     from agent_utilities.settings_file import user_folder
 
     if not is_capability_name(name) or name in ("config", "default"):

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import typer
 
 from agent_utilities.cli.asking import ServerError, server_url
-from agent_utilities.mcp.command_line.terminal import terminal
+from agent_utilities.server.command_line.terminal import terminal
 from agent_utilities.runtime.hosts import is_loopback
 
 app = typer.Typer(add_completion=False)
@@ -23,7 +23,7 @@ def page(url: str) -> None:
         url: A running server, such as http://127.0.0.1:8001, or - to have it read from stdin, with ?key=… where this
             machine does not know it: what is in a command's arguments is seen by everybody who is on it.
     """
-    from agent_utilities.features.page.feature import keep_link, link_file  # the host takes a second to import
+    from agent_utilities.page.feature import keep_link, link_file  # the host takes a second to import
 
     url = sys.stdin.readline().strip() if url == "-" else url
     address, parts = f"{server_url(url).base}/", urlsplit(url)

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from agent_utilities.errors import InputError
-from agent_utilities.mcp.command_line.terminal import AsJson, NamesTable, bar, counted, plain, sparkline, terminal
+from agent_utilities.server.command_line.terminal import AsJson, NamesTable, bar, counted, plain, sparkline, terminal
 from agent_utilities.settings_file import settings_of
 from agent_utilities.usage.database import Forget, Forgotten, count, delete_files
 from agent_utilities.usage.database import forget as forget_in_log

@@ -8,7 +8,7 @@ import pytest
 
 from agent_utilities.access.rules import rules_of
 from agent_utilities.errors import InputError, SettingsError
-from agent_utilities.mcp.surface.operator import Operator
+from agent_utilities.server.surface.operator import Operator
 
 
 def operator(tmp_path: Path, rules: str, **environ: str) -> Operator:

@@ -120,7 +120,7 @@ def capability_files() -> list[str]:
 
 
 def host_imports_of_features() -> list[str]:
-    """Return what `mcp/` imports of features."""
+    """Return what `server/` imports of features."""
     of_host = [source for file, source in sources().items() if is_below(file, ("mcp",))]
     return [name for source in of_host for name in imported(source) if is_below(name, ("agent_utilities.features",))]
 

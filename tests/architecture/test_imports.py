@@ -82,7 +82,7 @@ except SystemExit:
 
 
 def test_the_room_of_snapshots_and_locks_is_cheap_to_enter() -> None:
-    loaded = modules("import agent_utilities.upstream.snapshot_store, agent_utilities.upstream.operator.lock")
+    loaded = modules("import agent_utilities.gateway.upstreams.snapshot_store, agent_utilities.gateway.upstreams.operator.lock")
     assert loaded & (SEVERAL_SECONDS | {"rapidfuzz"}) == set()
 
 

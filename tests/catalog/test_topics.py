@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.catalog.context import n_tokens
-from agent_utilities.catalog.entry_tools import (
+from agent_utilities.search.entry_tools import (
     MAX_TOKENS,
     DeferredTool,
     deferred_text,

@@ -14,7 +14,7 @@ import pytest
 from agent_utilities.access.token_file import read_tokens
 from agent_utilities.cli.app import main
 from tests.command_line import run_command
-from tests.features.access.team import SETTINGS, Team
+from tests.access.team import SETTINGS, Team
 
 
 @pytest.fixture

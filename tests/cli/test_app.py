@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from agent_utilities.cli.app import COMMANDS
-from agent_utilities.mcp.command_line.options import documented
+from agent_utilities.server.command_line.options import documented
 
 
 def commands(name: str) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.cli import app
-from tests.audit.records import chain_text, write
+from tests.access.record.records import chain_text, write
 
 Run = Callable[..., tuple[object, str, str]]
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from agent_utilities.cli import app
-from tests.capabilities.written import BROWSER, CONFIG, SEARCH, TOOLCHAIN, write
+from tests.gateway.capabilities.written import BROWSER, CONFIG, SEARCH, TOOLCHAIN, write
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from agent_utilities.cli.app import main
 from agent_utilities.cli.connect import Client, Entry, _tell, add_entry, config_path
 from agent_utilities.errors import InputError
-from agent_utilities.upstream.configuration.config_files import read_config
-from agent_utilities.upstream.configuration.config_text import parsed
-from agent_utilities.upstream.configuration.host_files import HOSTS
+from agent_utilities.gateway.upstreams.configuration.config_files import read_config
+from agent_utilities.gateway.upstreams.configuration.config_text import parsed
+from agent_utilities.gateway.upstreams.configuration.host_files import HOSTS
 from tests.command_line import Done, run_command
 
 COMMAND = Path(sys.executable).parent / "agent-utilities"

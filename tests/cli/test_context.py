@@ -19,7 +19,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from agent_utilities.cli.app import main
 from tests.command_line import Done, run_command
-from tests.mcp.servers import log_server, running
+from tests.server.servers import log_server, running
 
 pytestmark = pytest.mark.outside
 

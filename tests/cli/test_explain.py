@@ -10,7 +10,7 @@ import pytest
 
 from agent_utilities.cli.app import main
 from tests.command_line import Done, run_command
-from tests.mcp.servers import log_server, running
+from tests.server.servers import log_server, running
 
 
 @pytest.fixture(scope="module")

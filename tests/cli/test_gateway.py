@@ -22,7 +22,7 @@ from fastmcp.client.transports import StdioTransport
 
 from agent_utilities.cli.app import main
 from tests.command_line import Done, run_command
-from tests.upstream.supervised import FAULTY, PATIENCE_S
+from tests.gateway.upstreams.supervised import FAULTY, PATIENCE_S
 from tests.wire.processes import HttpProcess
 
 pytestmark = pytest.mark.outside

@@ -13,12 +13,12 @@ import pytest
 
 from agent_utilities.catalog.document import ToolServer
 from agent_utilities.cli.app import main
-from agent_utilities.graph.backends import embedded_path
-from agent_utilities.graph.embedded import EmbeddedGraph
-from agent_utilities.graph.sync import sync
+from agent_utilities.query.graph.backends import embedded_path
+from agent_utilities.query.graph.embedded import EmbeddedGraph
+from agent_utilities.query.graph.sync import sync
 from tests.command_line import Done, run_command
-from tests.graph.records import tool_record
-from tests.mcp.servers import log_server, running
+from tests.query.graph.records import tool_record
+from tests.server.servers import log_server, running
 
 COMMAND = Path(sys.executable).parent / "agent-utilities"
 

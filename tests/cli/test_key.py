@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities.cli.app import main
-from agent_utilities.upstream.sealed_store import read_key
+from agent_utilities.gateway.upstreams.sealed_store import read_key
 from tests.command_line import run_command
 
 

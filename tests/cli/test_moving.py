@@ -15,8 +15,8 @@ from agent_utilities.cli.app import main
 from agent_utilities.cli.connect import Client, config_path
 from agent_utilities.cli.moving import move_servers, undo_move
 from agent_utilities.errors import InputError
-from agent_utilities.upstream.configuration.config_files import read_config
-from agent_utilities.upstream.configuration.host_files import HOSTS
+from agent_utilities.gateway.upstreams.configuration.config_files import read_config
+from agent_utilities.gateway.upstreams.configuration.host_files import HOSTS
 from tests.command_line import Done, run_command
 
 SERVERS = {

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from tests.features.page.serving import server
+from tests.page.serving import server
 
 pytestmark = pytest.mark.outside
 KEYED = "http://127.0.0.1:8001/?key=abc"

@@ -609,7 +609,7 @@ def _add_prompts(mcp: FastMCP[Any]) -> None:
 
 def _before(maker: str, url: str) -> FastMCP[Any]:
     """Return what stands before the fixture: a gateway, over HTTP or stdio, or a proxy of FastMCP's."""
-    from tests.upstream.behind import gateway_before
+    from tests.gateway.upstreams.behind import gateway_before
 
     if maker == "proxy":
         return create_proxy(url, name="conformance-fixture", version="1.0")

@@ -22,13 +22,13 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 from fastmcp import Client
 
-from agent_utilities.upstream.config import UpstreamConfig
-from agent_utilities.upstream.http.account import Account, LoginStore
-from agent_utilities.upstream.http.login import Login
-from agent_utilities.upstream.http.transports import HttpUpstream
-from agent_utilities.upstream.limits import Unfinished
-from agent_utilities.upstream.sealed_store import SealedStore, new_key, read_key
-from tests.upstream.processes import Over
+from agent_utilities.gateway.upstreams.config import UpstreamConfig
+from agent_utilities.gateway.upstreams.http.account import Account, LoginStore
+from agent_utilities.gateway.upstreams.http.login import Login
+from agent_utilities.gateway.upstreams.http.transports import HttpUpstream
+from agent_utilities.gateway.upstreams.limits import Unfinished
+from agent_utilities.gateway.upstreams.sealed_store import SealedStore, new_key, read_key
+from tests.gateway.upstreams.processes import Over
 
 _BACK = "http://localhost:3000/logins/callback"
 

@@ -30,7 +30,7 @@ from tests.differential.raw import (
     stdio_client,
 )
 from tests.differential.reasons import NAMESPACE, REASONS, Case, uri_here
-from tests.upstream.gateway_process import Gateway, gateway
+from tests.gateway.upstreams.gateway_process import Gateway, gateway
 from tests.wire.wires import LEGACY, MODERN
 
 ERAS = (LEGACY, MODERN)

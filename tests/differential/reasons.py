@@ -15,7 +15,7 @@ from typing import Any
 from mcp_types.methods import validate_server_result
 from pydantic_core import from_json, to_json
 
-from agent_utilities.upstream.names import Namespace
+from agent_utilities.gateway.upstreams.names import Namespace
 from tests.differential.plays import MIB, MODERN
 from tests.differential.raw import UPSTREAMS, Message, Upstream
 

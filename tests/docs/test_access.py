@@ -16,8 +16,8 @@ import httpx2
 import pytest
 
 from tests.docs.tables import README
-from tests.features.access.local_issuer import LocalIssuer
-from tests.features.access.team import bearing
+from tests.access.local_issuer import LocalIssuer
+from tests.access.team import bearing
 from tests.wire.processes import HttpProcess
 
 TEXT = (README.parent / "docs/access.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from agent_utilities.cli.app import app
-from agent_utilities.mcp.command_line.options import Options, documented, options_type
+from agent_utilities.server.command_line.options import Options, documented, options_type
 from tests.docs.tables import README
 from tests.every import every
 

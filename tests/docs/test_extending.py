@@ -12,7 +12,7 @@ import pytest
 from agent_utilities import Feature
 from agent_utilities.testing import client
 from tests.docs.test_readme import example
-from tests.mcp.in_process import ask, web_of
+from tests.server.in_process import ask, web_of
 
 TEXT = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
 WEDNESDAY = datetime(2026, 11, 25, 12, tzinfo=UTC)

@@ -13,10 +13,10 @@ import kubernetes_validate
 import yaml
 
 from agent_utilities.settings import VARIABLES
-from agent_utilities.upstream.sealed_store import new_key
+from agent_utilities.gateway.upstreams.sealed_store import new_key
 from tests.docs.test_compose import ENDING_S
 from tests.every import every
-from tests.fleet.services import redis_server
+from tests.fleet.processes.services import redis_server
 from tests.wire.http_raw import RawHttp
 from tests.wire.processes import HttpProcess
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities.errors import SettingsError
-from agent_utilities.graph.backends import graph_backend
+from agent_utilities.query.graph.backends import graph_backend
 from agent_utilities.runtime.hosts import shown_address
 
 

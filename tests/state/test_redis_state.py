@@ -13,7 +13,7 @@ import pytest
 
 from agent_utilities.state.redis_state import WAIT_S, RedisState, StateError
 from tests.every import every
-from tests.fleet.services import redis_server
+from tests.fleet.processes.services import redis_server
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 

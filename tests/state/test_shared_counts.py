@@ -13,7 +13,7 @@ import pytest
 from agent_utilities.state.counts import Wanted
 from agent_utilities.state.redis_state import RedisState
 from agent_utilities.state.shared_counts import SharedCounts
-from tests.fleet.services import redis_server
+from tests.fleet.processes.services import redis_server
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 KEY = bytes(range(32))

@@ -8,7 +8,7 @@ import pytest
 
 from agent_utilities.state.redis_state import RedisState, SharedValues
 from tests.every import every
-from tests.fleet.replicas import Shared, shared_redis
+from tests.fleet.processes.replicas import Shared, shared_redis
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 

@@ -39,8 +39,8 @@ class TestOrder:
         assert self.order(small, *large, *long) == self.order(*long, small, *large) == expected
 
     def test_has_folders_that_share_servers_as_one(self) -> None:
-        tests = Test("tests/x.py::1", 900), Test("tests/x.py::2"), *(Test(f"tests/graph/{n}.py::1") for n in "abc")
-        assert self.order(*tests)[:3] == [f"tests/graph/{n}.py::1" for n in "abc"]
+        tests = Test("tests/x.py::1", 900), Test("tests/x.py::2"), *(Test(f"tests/query/graph/{n}.py::1") for n in "abc")
+        assert self.order(*tests)[:3] == [f"tests/query/graph/{n}.py::1" for n in "abc"]
 
     def test_has_folders_first_of_which_few_tests_take_long(self) -> None:
         tests = Test("tests/x.py::1"), Test("tests/x.py::2"), Test("tests/wire/a.py::1")
@@ -68,7 +68,7 @@ def test_a_run_has_what_its_options_say(options: list[str], kept: dict[str, bool
     files = {
         "fast": "tests/suite/test_every.py",
         "both_ends": "tests/conformance/test_conformance.py",
-        "tasks": "tests/mcp/test_upstream_tasks.py",
+        "tasks": "tests/gateway/test_tasks.py",
         "outside": "tests/state/test_alone.py",
         "nightly": "tests/conformance/test_login_suite.py",
     }

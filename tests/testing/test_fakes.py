@@ -10,8 +10,8 @@ import pytest
 
 from agent_utilities import create_mcp_server
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.graph.base import GraphError
-from agent_utilities.ranking.hybrid import HybridRanker
+from agent_utilities.query.graph.base import GraphError
+from agent_utilities.query.ranking.hybrid import HybridRanker
 from agent_utilities.testing import Clock, FailingGraph, HashedEmbeddings, client
 
 pytestmark = pytest.mark.anyio

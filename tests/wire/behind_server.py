@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.upstream.behind import gateway_before
+from tests.gateway.upstreams.behind import gateway_before
 
 ROOT = str(Path(__file__).parents[2])
 SERVER = {

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tests.upstream.gateway_process import gateway
-from tests.upstream.processes import PATIENCE_S
-from tests.upstream.supervised import FAULTY
+from tests.gateway.upstreams.gateway_process import gateway
+from tests.gateway.upstreams.processes import PATIENCE_S
+from tests.gateway.upstreams.supervised import FAULTY
 from tests.wire.http_raw import RawHttp
 from tests.wire.processes import HttpProcess, Launch, served
 from tests.wire.wires import HTTP_WIRES, Access, Answer, StdioCaller, WireName, modern_request

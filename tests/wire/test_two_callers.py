@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 
 from agent_utilities import AgentServer, create_mcp_server
 from tests.every import every
-from tests.mcp.servers import running
+from tests.server.servers import running
 from tests.wire.http_raw import Headers, RawHttp
 from tests.wire.wires import HTTP_WIRES, Answer, Caller, LegacyCaller, ModernCaller, SseCaller, modern_request
 

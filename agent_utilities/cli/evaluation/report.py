@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from agent_utilities.cli.evaluation.data import Request, Tool, write_rows
-from agent_utilities.mcp.command_line.terminal import NamesTable
+from agent_utilities.server.command_line.terminal import NamesTable
 
 _COUNTS = ("queries", "negatives", "tools", "sessions", "next tools")
 _FRACTIONS = ("mrr@10", "abstention auroc")

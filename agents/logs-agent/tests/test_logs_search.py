@@ -19,7 +19,7 @@ from logs_agent.scan import Scan
 from logs_agent.searching import MAX_CHARS, MAX_HIT_CHARS
 from logs_agent.server import mcp
 from tests.every import every
-from tests.mcp.servers import running
+from tests.server.servers import running
 
 Call = Callable[..., dict[str, Any]]
 

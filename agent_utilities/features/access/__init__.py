@@ -1,1 +1,0 @@
-"""Who may call, and what: login in front, and rules of access from who one is to a surface."""

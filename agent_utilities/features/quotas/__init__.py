@@ -1,1 +1,0 @@
-"""How much each person, tool and upstream may be called."""

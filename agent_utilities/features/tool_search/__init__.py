@@ -1,1 +1,0 @@
-"""Tool search on the wire: entry tools, sessions, turns, and what a search answers."""

@@ -1,1 +1,0 @@
-"""Upstreams' components as this server's own: listed from snapshots, called through connections."""

@@ -1,0 +1,394 @@
+"""Calls of one upstream's components, for the caller of the present request, whichever eras the two are of."""
+
+from __future__ import annotations
+
+import json
+import time
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+import mcp_types
+from fastmcp.prompts.base import InputRequiredPromptResult, Message, PromptResult
+from fastmcp.resources.base import InputRequiredResourceResult, ResourceContent, ResourceResult
+from fastmcp.server.context import Context
+from fastmcp.server.dependencies import get_context
+from fastmcp.tools.base import InputRequiredToolResult, ToolResult
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+
+from agent_utilities.catalog.document import ToolServer
+from agent_utilities.gateway.relay import (
+    ServerRelay,
+    answer_in_rounds,
+    as_error_data,
+    can_be_asked,
+    check_offered,
+    told_of_tasks,
+)
+from agent_utilities.gateway.uris import with_uris
+from agent_utilities.gateway.waiting import WaitingCalls
+from agent_utilities.server.answers import RelayedError
+from agent_utilities.server.request import TIMES, hand_on, request_in_force
+from agent_utilities.gateway.upstreams.config import UpstreamConfig
+from agent_utilities.gateway.upstreams.connections.session import UpstreamSession, plain
+from agent_utilities.gateway.upstreams.errors import UpstreamError
+from agent_utilities.gateway.upstreams.names import Namespace
+from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
+
+# -- what upstreams answer: handed on as it came, beside what FastMCP passes through its middleware --------------------
+
+_OF_CONNECTION = {
+    *(mcp_types.SERVER_INFO_META_KEY, mcp_types.PROTOCOL_VERSION_META_KEY),
+    *(mcp_types.CLIENT_INFO_META_KEY, mcp_types.CLIENT_CAPABILITIES_META_KEY),
+}
+"""Keys of a result's `_meta` that tell of the connection that it came on."""
+
+
+class Relayed(BaseModel):
+    """A result as its upstream gave it; an author's middleware reads, and may change, what FastMCP has of it.
+
+    That is made of it when it is first read: most results go through no middleware, and may be large.
+    """
+
+    raw: dict[str, Any] = Field(exclude=True)
+    reads: ClassVar[Mapping[str, tuple[str, Callable[[Any], Any]]]]
+    """By field, the key of the result that it is made of, and what makes it."""
+
+    @classmethod
+    def of(cls, raw: dict[str, Any]) -> Self:
+        """Return a result; it is not judged."""
+        result = cast(Self, cls.model_construct(raw=raw))
+        for name in cls.reads:
+            result.__dict__.pop(name, None)
+        return result
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a field, made when it is first read."""
+            if name not in type(self).reads:
+                return super().__getattr__(name)
+            value = self.__dict__[name] = self._made(name)
+            return value
+
+    def _made(self, name: str) -> Any:
+        key, make = self.reads[name]
+        return make(self.raw.get(key))
+
+    def handed_on(self) -> dict[str, Any]:
+        """Return the result with what middleware made of it."""
+        changed = {}
+        for name, (key, _) in self.reads.items():
+            if name in self.__dict__ and (value := self.__dict__[name]) != self._made(name):
+                changed[key] = _JSON.dump_python(value, mode="json", by_alias=True, exclude_none=True)
+        return {**self.raw, **changed} if changed else self.raw
+
+
+_JSON: TypeAdapter[Any] = TypeAdapter(Any)
+_BLOCK: TypeAdapter[mcp_types.ContentBlock] = TypeAdapter(mcp_types.ContentBlock)
+
+
+def _blocks(given: Any) -> list[Any]:
+    """Return content as FastMCP has it; a block that it has no name for is a text of what it is."""
+    return [_block(each) for each in given] if isinstance(given, list) else []
+
+
+def _block(given: Any) -> Any:
+    try:
+        return _BLOCK.validate_python(given)
+    except ValidationError:
+        return mcp_types.TextContent(type="text", text=json.dumps(given))
+
+
+def _object(given: Any) -> dict[str, Any] | None:
+    return given if isinstance(given, dict) else None
+
+
+def _messages(given: Any) -> list[Message]:
+    messages = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    return [
+        Message.model_construct(role=each.get("role", "user"), content=_block(each.get("content"))) for each in messages
+    ]
+
+
+def _contents(given: Any) -> list[ResourceContent]:
+    contents = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    return [
+        ResourceContent.model_construct(
+            content=each["text"] if isinstance(each.get("text"), str) else _bytes(each.get("blob")),
+            mime_type=each.get("mimeType"),
+            meta=_object(each.get("_meta")),
+        )
+        for each in contents
+    ]
+
+
+def _bytes(blob: Any) -> bytes:
+    try:
+        return b64decode(blob)
+    except (TypeError, ValueError):
+        return b""
+
+
+class RelayedToolResult(Relayed, ToolResult):
+    """A tool's result as its upstream gave it."""
+
+    reads = {
+        "content": ("content", _blocks),
+        "structured_content": ("structuredContent", _object),
+        "meta": ("_meta", _object),
+        "is_error": ("isError", lambda given: given is True),
+    }
+
+    def to_mcp_result(self) -> mcp_types.CallToolResult:
+        """Return what the server in front takes for it, which hands it on as it came; for any other the result."""
+        if (meta := hand_on(self.handed_on())) is not None:
+            return mcp_types.CallToolResult(content=[], _meta=meta)
+        return mcp_types.CallToolResult.model_construct(**{name: getattr(self, name) for name in self.reads})
+
+
+def text_result(text: str, *, is_error: bool) -> RelayedToolResult:
+    """Return a result of a tool that is a text of ours."""
+    return RelayedToolResult.of({"content": [{"type": "text", "text": text}], "isError": is_error})
+
+
+class RelayedPromptResult(Relayed, PromptResult):
+    """A prompt as its upstream gave it."""
+
+    reads = {
+        "messages": ("messages", _messages),
+        "description": ("description", lambda given: given),
+        "meta": ("_meta", _object),
+    }
+
+    def to_mcp_prompt_result(self) -> mcp_types.GetPromptResult:
+        """Return it as a tool's result is returned."""
+        raw = self.handed_on()
+        if (meta := hand_on(raw)) is not None:
+            return mcp_types.GetPromptResult(messages=[], _meta=meta)
+        return mcp_types.GetPromptResult.model_validate(raw)
+
+
+class RelayedResourceResult(Relayed, ResourceResult):
+    """A resource's contents as its upstream gave them."""
+
+    reads = {"contents": ("contents", _contents), "meta": ("_meta", _object)}
+
+    def to_mcp_result(self, uri: Any) -> mcp_types.ReadResourceResult:
+        """Return it likewise, to be kept for this caller alone: others may be bounded otherwise."""
+        if (meta := hand_on(self.raw)) is not None:
+            return mcp_types.ReadResourceResult(contents=[], _meta=meta)
+        return mcp_types.ReadResourceResult.model_validate({**self.raw, "cacheScope": "private"})
+
+
+# -- how they are asked ------------------------------------------------------------------------------------------------
+
+_THEIRS, _OURS = "u", "w"
+"""What a request's state begins with: the upstream's own, or the name of a call that waits."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of request that an upstream may have questions on.
+
+    Args:
+        relayed: makes of its result what FastMCP passes through its middleware.
+        asked: makes that of what its caller is asked first.
+    """
+
+    method: str
+    relayed: Callable[[dict[str, Any]], Any]
+    asked: Callable[[mcp_types.InputRequiredResult], Any]
+
+
+def _completion(raw: dict[str, Any]) -> mcp_types.Completion:
+    hand_on(raw)
+    return _NO_VALUES
+
+
+_NO_VALUES = mcp_types.Completion(values=[])
+CALL_TOOL = Kind("tools/call", RelayedToolResult.of, InputRequiredToolResult)
+GET_PROMPT = Kind("prompts/get", RelayedPromptResult.of, InputRequiredPromptResult)
+READ_RESOURCE = Kind("resources/read", RelayedResourceResult.of, InputRequiredResourceResult)
+COMPLETE = Kind("completion/complete", _completion, lambda _: _NO_VALUES)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Calls one upstream for the caller of the present request."""
+
+    upstream: Upstream
+    config: UpstreamConfig
+    namespace: Namespace
+    operators_tags: frozenset[str]
+    """The tags that are the operator's to give, folded."""
+    waiting: WaitingCalls
+    given: Callable[[str, str], str]
+    """Returns the URI by which the present caller reads what an upstream calls by another."""
+
+    @property
+    def described(self) -> ToolServer:
+        """What the upstream is called and for, by its configuration, and by what it tells of itself."""
+        snapshot = self.upstream.snapshot
+        told = snapshot.server_info if snapshot is not None else {}
+        title, description = (str(told.get(key) or "") for key in ("title", "description"))
+        return ToolServer(
+            name=self.config.name,
+            title=title or str(told.get("name") or ""),
+            description=self.config.description or description,
+        )
+
+    async def call_tool(self, tool: Mapping[str, Any], arguments: dict[str, Any]) -> ToolResult:
+        """Call a tool, as the upstream lists it; a failure of the upstream is told in a result.
+
+        Raises:
+            RelayedError: the upstream answered with an error.
+        """
+        try:
+            result: ToolResult = await self._request(CALL_TOOL, name=tool["name"], arguments=arguments)
+        except UpstreamError as error:
+            return text_result(str(error), is_error=True)
+        except RelayedError as error:
+            raise RelayedError(told_of_tasks(error.error, tool)) from None
+        return result
+
+    async def ask(self, kind: Kind, **params: Any) -> Any:
+        """Get a prompt, read a resource or complete an argument, by what the upstream calls it.
+
+        Args:
+            here: the URI by which a resource was asked for.
+
+        Raises:
+            RelayedError: the upstream answered with an error, or failed.
+        """
+        try:
+            return await self._request(kind, **params)
+        except UpstreamError as error:
+            raise RelayedError(as_error_data(error)) from None
+
+    async def complete(
+        self,
+        reference: mcp_types.PromptReference | mcp_types.ResourceTemplateReference,
+        argument: mcp_types.CompletionArgument,
+        given: mcp_types.CompletionContext | None,
+    ) -> mcp_types.Completion:
+        """Complete an argument; an upstream that can't, or fails, knows no values.
+
+        Raises:
+            MCPError: the upstream answered with an error.
+        """
+        snapshot = self.upstream.snapshot
+        if snapshot is None or "completions" not in snapshot.capabilities:
+            return _NO_VALUES
+        try:
+            more = {} if given is None else {"context": plain(given)}
+            completion: mcp_types.Completion = await self.ask(
+                COMPLETE, ref=plain(reference), argument=plain(argument), **more
+            )
+        except RelayedError as error:
+            raise MCPError.from_error_data(error.error) from None
+        return completion
+
+    # -- eras --------------------------------------------------------------------------------------------------------
+
+    async def _request(self, kind: Kind, *, here: str | None = None, **params: Any) -> Any:
+        relay = ServerRelay(get_context())
+        if self.config.isolate:
+            relay.at_session_end(self.upstream.forget_session)
+        try:
+            if relay.is_modern:
+                result = await self._for_modern_caller(get_context(), relay, kind, params)
+            else:
+                result = await self.upstream.request(self._sending(relay, kind, params), relay, relay.headers)
+        except MCPError as error:
+            raise RelayedError(error.error) from None
+        except ValidationError as error:  # of what it asks: its results are not judged
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            such = f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg'][:200]}"
+            told = f"what it asks can't be read: {error.error_count()} errors, such as {such}"
+            raise UpstreamError(self.config.name, "not MCP", told) from None
+        if isinstance(result, mcp_types.InputRequiredResult):
+            return kind.asked(result)
+        return kind.relayed(self.as_here(result, (params["uri"], here) if here else None))
+
+    def as_here(self, result: dict[str, Any], known: tuple[str, str] | None = None) -> dict[str, Any]:
+        """Return a result as the present caller is given it; `known` is a URI, and what it is here."""
+        meta = result.get("_meta")
+        if isinstance(meta, dict) and not _OF_CONNECTION.isdisjoint(meta):
+            kept = {key: value for key, value in meta.items() if key not in _OF_CONNECTION}
+            result = {**result, "_meta": kept} if kept else {key: result[key] for key in result if key != "_meta"}
+        if "taskId" in result and isinstance(inlined := result.get("result"), dict):
+            result = {**result, "result": self.as_here(inlined)}
+        given = partial(self.given, self.config.name)
+        return with_uris(result, lambda uri: known[1] if known is not None and uri == known[0] else given(uri))
+
+    async def _for_modern_caller(
+        self, context: Context, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]
+    ) -> Any:
+        """Send a request for a caller who is asked in its result."""
+        state, responses = context.request_state, context.input_responses
+        if state is not None and not state.startswith((_OURS, _THEIRS)):
+            state = responses = None  # of a question of a feature's, which is answered
+        target = (self.config.name, params.get("name", params.get("uri")))
+        if state is not None and state.startswith(_OURS):
+            result = await self.waiting.resume(relay, target, state.removeprefix(_OURS), responses or {})
+            return _with_state(result, _OURS)
+        snapshot = self.upstream.snapshot
+        is_of_before = snapshot is not None and snapshot.protocol_version not in MODERN_PROTOCOL_VERSIONS
+        if is_of_before and self.waiting.is_running and can_be_asked(relay.capabilities):
+            send = self._sending(relay, kind, params)
+            begun = self.waiting.begin(relay, target, lambda call: self.upstream.request(send, call, relay.headers))
+            return _with_state(await begun, _OURS)
+        theirs = state.removeprefix(_THEIRS) if state is not None else None
+        send = self._sending(relay, kind, params, responses, theirs)
+        result = await self.upstream.request(send, relay, relay.headers)
+        if isinstance(result, mcp_types.InputRequiredResult):
+            check_offered(result, relay.capabilities)
+        return _with_state(result, _THEIRS)
+
+    def _sending(
+        self,
+        relay: ServerRelay,
+        kind: Kind,
+        params: Mapping[str, Any],
+        responses: mcp_types.InputResponses | None = None,
+        state: str | None = None,
+    ) -> Callable[[UpstreamSession], Any]:
+        """Return what sends a request on a connection; a caller who isn't asked in results is asked meanwhile."""
+        meta = relay.request_meta(self.config.forward_meta)
+        request, made_s = request_in_force(), time.perf_counter()
+        ids, tool = self.waiting.task_ids, params.get("name")
+        takes = ids.declared(self.upstream, self.namespace, relay, kind.method, tool)
+
+        async def send(live: UpstreamSession) -> Any:
+            async def again(responses: mcp_types.InputResponses | None, state: str | None) -> Any:
+                answers = {key: plain(answer) for key, answer in responses.items()} if responses else None
+                more = {"inputResponses": answers, "requestState": state, "_meta": meta}
+                given = {**params, **{key: value for key, value in more.items() if value is not None}}
+                result = await live.ask(kind.method, given, takes)
+                if result.get("resultType") == "task":
+                    return ids.taken(self.config, result, live if takes else None)
+                if result.get("resultType") != "input_required":
+                    return result
+                return mcp_types.InputRequiredResult.model_validate(result)
+
+            sent_s = time.perf_counter()
+            try:
+                result = await again(responses, state)
+                return result if relay.is_modern else await answer_in_rounds(result, relay, again)
+            finally:
+                if request is not None:
+                    request.values[TIMES] = sent_s - made_s, time.perf_counter() - sent_s
+
+        return send
+
+
+def _with_state(result: Any, whose: str) -> Any:
+    """Return a result whose state, if it has one, tells whose it is."""
+    if not isinstance(result, mcp_types.InputRequiredResult) or result.request_state is None:
+        return result
+    return result.model_copy(update={"request_state": whose + result.request_state})

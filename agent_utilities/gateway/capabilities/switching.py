@@ -1,0 +1,361 @@
+"""Switching capabilities on and off: what there is for each caller, what is active for them, and what runs for it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from cachetools import LRUCache
+
+from agent_utilities.gateway.capabilities.installers import Toolchains
+from agent_utilities.gateway.capabilities.model import Active, Capabilities, Route, difference, enable
+from agent_utilities.gateway.capabilities.servers import Offer, usable_capabilities
+from agent_utilities.catalog.model import Entry
+from agent_utilities.errors import InputError
+from agent_utilities.gateway.capabilities.caller import (
+    KEY,
+    N_TOLD,
+    NO_CAPABILITIES,
+    CallerCapabilities,
+    CapabilitiesSwitched,
+    SessionCapabilities,
+    SwitchedBy,
+    WordsRouted,
+    caller_capabilities,
+    named_by,
+)
+from agent_utilities.query.feature import Query
+from agent_utilities.gateway.feature import Upstreams
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.request import Request
+from agent_utilities.server.sessions import Session
+from agent_utilities.server.surface.components import entry_of
+from agent_utilities.runtime.process_io import touched
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.selection.merge import Narrowing
+from agent_utilities.selection.model import CALLER_CHANNELS, OPERATOR_CHANNELS, Selection, fold
+from agent_utilities.selection.profiles import NO_PROFILE
+from agent_utilities.gateway.upstreams.config import UpstreamConfig
+from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
+
+LEASE_S = 600.0
+"""Seconds that a set which requests bring is kept after the last of them."""
+MOST = 16
+"""The most capabilities that requests keep in all: whoever goes through every set starts no more servers at once.
+
+The sets asked for longest ago go first; the newest is kept whatever it has.
+"""
+
+
+class Holders:
+    """What everybody, each session, and requests without a session have on.
+
+    Args:
+        fixed: what is on for everybody, always.
+        clock: seconds, never going back.
+    """
+
+    def __init__(self, fixed: Iterable[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
+        self._fixed, self._clock = frozenset(fixed), clock
+        self._sessions: dict[str, frozenset[str]] = {}
+        self._leases: dict[frozenset[str], float] = {}
+        """Sets that requests brought, each with the moment of its last request, which they are in the order of."""
+
+    def hold(self, session: str, names: Iterable[str]) -> None:
+        """Have a session hold these, and nothing else."""
+        self._sessions.pop(session, None)
+        if held := frozenset(names):
+            self._sessions[session] = held
+
+    def lease(self, names: Iterable[str], instead_of: Iterable[str] = ()) -> None:
+        """Take note of a request without a session, for which these are active.
+
+        Args:
+            names: what is active for it.
+            instead_of: what it brought, where that was another set: its caller brings the new one from now on. Where
+                others still bring the old one, their next request has it kept again.
+        """
+        self._leases.pop(frozenset(instead_of), None)
+        if leased := frozenset(names):
+            self._leases.pop(leased, None)
+            self._leases[leased] = self._clock()
+        while len(self._leases) > 1 and len(frozenset().union(*self._leases)) > MOST:
+            del self._leases[next(iter(self._leases))]
+
+    @property
+    def n_sessions(self) -> int:
+        """How many sessions hold anything."""
+        return len(self._sessions)
+
+    def names(self) -> frozenset[str]:
+        """Return every capability that somebody has on."""
+        since_s = self._clock() - LEASE_S
+        self._leases = {names: last_s for names, last_s in self._leases.items() if last_s > since_s}
+        return self._fixed.union(*self._leases, *self._sessions.values())
+
+
+logger = logging.getLogger("agent_utilities.capabilities")
+
+_LOOK_S = 30.0
+"""Seconds after which it is looked again whether anything is kept for nobody."""
+_N_USABLE = 256
+
+
+class Switching:
+    """Switches capabilities on and off for the callers of one gateway, and has run what somebody has on."""
+
+    def __init__(self, host: AgentServer, offer: Offer, upstreams: Upstreams, query: Query) -> None:
+        self.host, self.offer = host, offer
+        self._upstreams, self._query = upstreams, query
+        self.holders = Holders(offer.fixed)
+        self._served = offer, self.holders.names()
+        self._serving = asyncio.Lock()
+        self._usable: LRUCache[tuple[str, str | None], frozenset[str]] = LRUCache(_N_USABLE)
+        environ = offer.environ or host.surface.operator.environ
+        self.toolchains = Toolchains(environ=environ, allow_install=offer.allow_install)
+        upstreams.more_configs = self._wanted
+
+    async def run(self) -> None:
+        """Have words routed, installers run where they are allowed, and files followed, until cancelled."""
+        self._query.resolver.capability_router.use(self.offer.capabilities.triggers)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow())
+            group.create_task(self._end_leases())
+
+    async def _follow(self) -> None:
+        """Take what the folders say whenever they change; what is on stays on while it is there.
+
+        What can't be read any more changes nothing, and a log line says why; see `edited`.
+        """
+        while self.offer.folders:
+            files = self.offer.capabilities.files
+            async for _ in touched(files):
+                before = self.offer.capabilities
+                try:
+                    now = await in_daemon_thread(self.offer.read_folders)
+                    for problem in now.problems:
+                        if problem not in before.problems:
+                            logger.warning("not taken: %s", problem)
+                    if now != before:
+                        self.offer_anew(now)
+                        await self.settle()
+                except InputError as error:
+                    logger.error("the capabilities are kept as they were: %s", error)
+                except Exception:  # the next edit is followed all the same
+                    logger.exception("the capabilities could not be taken")
+                if self.offer.capabilities.files != files:
+                    break  # other files are to be watched from now on
+
+    async def _end_leases(self) -> None:
+        """Stop what requests without a session had on, a while after the last of them."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            try:
+                await self.settle()
+            except Exception:  # files are followed, and installers run, all the same
+                logger.exception("what is on could not be brought about; it is tried again")
+
+    def offer_anew(self, capabilities: Capabilities | None = None) -> None:
+        """Offer other capabilities from now on, or the same beside other servers of the gateway's own.
+
+        What is active stays, as far as it is still there.
+        """
+        if self.offer.folders:
+            self.offer = self.offer.having(capabilities or self.offer.capabilities, self._upstreams.config.upstreams)
+            self.forget_seen()
+            self._query.resolver.capability_router.use(self.offer.capabilities.triggers)
+
+    def forget_seen(self) -> None:
+        """Judge anew what there is for whom: the tools of an upstream have changed."""
+        self._usable.clear()
+
+    # -- what there is for a caller ----------------------------------------------------------------------------------
+
+    def usable(self, caller: Selection) -> frozenset[str]:
+        """Return the names of the capabilities that there are for a caller, whatever of them is active."""
+        slots = tuple(each for each in caller.slots if each[0][0] != KEY)
+        merged = self.host.surface.merged(caller if len(slots) == len(caller.slots) else Selection(slots))
+        key = merged.effective.bounds_digest, self._profile_of(caller)
+        if (usable := self._usable.get(key)) is None:
+            seen = defaultdict[str, list[Entry]](list)
+            for tool in self._upstreams.provider.tools():
+                if tool.capabilities is not None:
+                    seen[tool.caller.config.name].append(entry_of("tool", tool))
+            offer = self.offer
+            usable = usable_capabilities(offer.capabilities, offer.servers, merged.bounds, key[1], seen)
+            self._usable[key] = usable
+        return usable
+
+    def _profile_of(self, caller: Selection) -> str | None:
+        """Return the profile that holds for a caller, folded: their own, or else the operator's; None for none."""
+        operator = self.host.surface.operator.selection
+        for selection, channels in ((caller, CALLER_CHANNELS), (operator, OPERATOR_CHANNELS)):
+            if named := named_by(selection, "profile", channels):
+                return None if fold(named[0]) == NO_PROFILE else fold(named[0])
+        return None
+
+    def narrowing(self, names: Iterable[str]) -> Narrowing:
+        """Return that of what capabilities bring only what is on for everybody, or is named, is there."""
+        return Narrowing("capabilities", capabilities=frozenset((*self.offer.fixed, *names)))
+
+    # -- what a request switches -------------------------------------------------------------------------------------
+
+    async def for_request(self, request: Request) -> CallerCapabilities:
+        """Return what capabilities come to for a request; what its words call for is switched on, and starts behind."""
+        named, usable = named_by(request.selection), self.usable(request.selection)
+        fixed = tuple(name for name in self.offer.fixed if name in usable)
+        choosable = usable.difference(fixed)
+        # A request that stands alone has what it brings for itself.
+        session = request.session or Session()
+        before = tuple(name for name in session.get(KEY, NO_CAPABILITIES).active if name in choosable)
+        adopted = session.update(KEY, NO_CAPABILITIES, lambda kept: kept.adopting(named, choosable, self.offer.most))
+        if request.session is not None:
+            self._notify("name", before, adopted.active)
+        words = request.words if request.is_about_tools and self.offer.routes else ""
+        before, active, route, cause = await self._routed(request, session, words, usable, fixed)
+        found = CallerCapabilities(active, fixed, usable, *difference(before, active), route, cause)
+        if not request.is_dry:
+            await self._have(request, before, active, "words")
+        return found
+
+    async def _routed(
+        self, request: Request, session: Session, words: str, usable: frozenset[str], fixed: Sequence[str]
+    ) -> tuple[Active, Active, Route | None, str]:
+        """Return what was active before a session's words and is now, where they led, and why nothing came of it.
+
+        Words that it was routed by are not routed again. What is on already is left as it is: the same words come with
+        every request of a turn, and only calls use it.
+        """
+        kept = session.get(KEY, NO_CAPABILITIES)
+        before, cause = kept.active, ""
+        if not words or words == kept.words:
+            return before, before, kept.route if words else None, cause
+        if usable <= {*kept.active, *fixed}:
+            route = Route(cause="every capability is on")
+        else:
+            started_s = time.perf_counter()
+            route = await self.route(words, usable)
+            seconds = time.perf_counter() - started_s
+            if not request.is_dry:
+                self.host.notify(WordsRouted(route.outcome, route.scores[:N_TOLD], seconds, route.cause))
+
+        def switched(kept: SessionCapabilities) -> SessionCapabilities:
+            nonlocal before, cause
+            before = active = kept.active
+            name = route.activated
+            if name is not None and name not in (*fixed, *active):
+                if why := self.offer.servers.unavailable.get(name):
+                    cause = f"{name} can't be switched on: {why}"
+                else:
+                    active = enable(active, name, self.offer.most)
+            if route.gate is None:  # nothing could route them yet: the next request tries again
+                return replace(kept, active=active)
+            return replace(kept, active=active, words=words, route=route)
+
+        return before, session.update(KEY, NO_CAPABILITIES, switched).active, route, cause
+
+    async def route(self, words: str, usable: frozenset[str]) -> Route:
+        """Return where words lead among some capabilities; never fails."""
+        return await self._query.resolver.capability_router.route(words, usable)
+
+    def switched_on(self, active: Active, before: CallerCapabilities, names: Iterable[str]) -> Active:
+        """Return what comes of switching on those of some capabilities that there are for a caller and can be on."""
+        for name in names:
+            if name in before.usable and name not in (*before.fixed, *self.offer.servers.unavailable):
+                active = enable(active, name, self.offer.most)
+        return active
+
+    def pins(self, names: Iterable[str]) -> frozenset[str]:
+        """Return globs of the tools of the gateway's own servers that some capabilities want.
+
+        They are there without any, but may be deferred: those that an active one wants are not.
+        """
+        own = self.offer.servers.own
+        wanted = ((server, glob) for name in names for server, globs in own.get(name, {}).items() for glob in globs)
+        return frozenset(fold(f"{server}_{glob}") for server, glob in wanted)
+
+    async def changed(
+        self, request: Request, before: CallerCapabilities, active: Active, by: SwitchedBy
+    ) -> CallerCapabilities:
+        """Have what is active from now on hold for a caller: in their session, or as long as requests bring it."""
+        was = before.now(request)
+        added, removed = difference(was, active)
+        if request.session is not None:
+            request.session.update(KEY, NO_CAPABILITIES, lambda kept: replace(kept, active=active))
+        await self._have(request, was, active, by)
+        return replace(before, active=active, added=added, removed=removed, route=None, cause="")
+
+    def _notify(self, by: SwitchedBy, before: Active, after: Active) -> None:
+        on, off = difference(before, after)
+        if on or off:
+            self.host.notify(CapabilitiesSwitched(by, on, off))
+
+    # -- what runs ---------------------------------------------------------------------------------------------------
+
+    async def _have(self, request: Request, before: Active, active: Active, by: SwitchedBy) -> None:
+        """Have run what is active for a caller: as long as their connection lasts, or a while after their requests."""
+        if (session := request.session) is not None:
+            names = session.get(KEY, NO_CAPABILITIES).active
+            self.holders.hold(session.id, () if session.is_over else names)
+        else:
+            self.holders.lease(active, before)
+        await self.settle()
+        self._notify(by, before, active)
+
+    async def settle(self) -> None:
+        """Have run what somebody has on, and nothing else; returns once lists show what is known of it."""
+        while (self.offer, self.holders.names()) != self._served:
+            async with self._serving:
+                wanted = self.offer, self.holders.names()
+                if wanted != self._served:
+                    before = {each.config.name for each in self._upstreams.upstreams}
+                    await self._upstreams.bring_about()
+                    for each in self._upstreams.upstreams:
+                        if each.config.name not in before and each.config.capabilities:
+                            self.host.start(each.connect())
+                    self._served = wanted
+
+    def _wanted(self) -> list[UpstreamConfig]:
+        servers = self.offer.servers
+        wanted = {server for name in self.holders.names() for server in servers.by_capability.get(name, ())}
+        return [config for name, config in servers.configs.items() if name in wanted]
+
+    async def seen(self, capability: str, wait_s: float) -> Sequence[str]:
+        """Wait for a capability's servers to be seen; return a line for each that is not."""
+        servers = self.offer.servers.by_capability.get(capability, ())
+        found = [each for name in servers if (each := self._upstreams.upstreams.get(name)) is not None]
+        unseen = [asyncio.ensure_future(_seen(each)) for each in found if each.snapshot is None]
+        if unseen:
+            await asyncio.wait(unseen, timeout=wait_s)
+        return [_told(each) for each in found if each.snapshot is None]
+
+    async def tell_changed(self, request: Request, found: CallerCapabilities) -> int:
+        """Tell a request's client of its list where other capabilities are active now, before the request is answered.
+
+        Return how many upstreams' tools the request may use then.
+        """
+        merged = self.host.surface.merged(request.selection, (self.narrowing(found.active),))
+        is_other = found.active != caller_capabilities(request).active
+        if is_other and request.client is not None and request.session is not None:
+            effective, bounds = merged.effective, merged.bounds
+            request.client.note(replace(request.verdict, effective=effective, bounds=bounds, judgements={}))
+            await request.client.tell_changed()
+        catalog = [entry_of("tool", tool) for tool in self._upstreams.provider.tools()]
+        return sum(merged.bounds.refusal(each) is None for each in catalog)
+
+
+async def _seen(upstream: Upstream) -> None:
+    await upstream.connect()
+    if upstream.snapshot is None:
+        await upstream.renewed()
+
+
+def _told(upstream: Upstream) -> str:
+    name = upstream.config.name
+    if cause := upstream.state.cause:
+        return f"server {name} can't be reached: {cause}; it is tried again, and its tools are listed then"
+    return f"server {name} is starting: its tools are listed once it answers"

@@ -1,0 +1,290 @@
+"""Links by which people log in at upstreams: each names one person, and serves once, in a browser that is theirs.
+
+Whoever is given a link may pass it on, and whoever opens it may pass on where it leads. So the browser that opens it
+first shows that it is the person's that the link names: it logs in at this server as they did for their agent, or
+brings their token. From its first page on a browser is known by a cookie, and neither the proof nor the login at the
+upstream ends in another one: nobody binds an account of theirs to somebody else, nor somebody else's to themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from html import escape
+
+import fastmcp
+from fastmcp.server.dependencies import get_access_token
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from agent_utilities.access.rules import LOCAL
+from agent_utilities.gateway.logins.browser import Cookie, OwnIssuer, form_of, is_of_own_page, is_same
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.events import LoggedIn
+from agent_utilities.server.sessions import of_token
+from agent_utilities.gateway.upstreams.http.account import Account
+from agent_utilities.gateway.upstreams.http.authorization import LOGIN_S, Authorization
+from agent_utilities.gateway.upstreams.http.http_client import OwnLoginError
+
+logger = logging.getLogger("agent_utilities.logins")
+
+PATH = "/logins"
+N_FORM_BYTES = 16 << 10
+_N_TRIES = 8
+"""How often somebody may try to show that a link is theirs."""
+_N_LINKS = 4
+"""How many links of one person for one upstream are kept: of more, the one that was made first goes."""
+
+# Plain HTML without a script, that no other page can frame, and no cache keeps.
+_HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+    "referrer-policy": "same-origin",
+    "x-frame-options": "DENY",
+}
+_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title><main><h1>{title}</h1><p>{told}</p>{form}</main></html>"""
+_FORM = """<form method="post" action="{action}"><input type="hidden" name="step" value="{step}">
+<input type="hidden" name="key" value="{key}">{more}<button>Continue</button></form>"""
+_TOKEN = """<p><label>The token that your agent calls this server with:
+<input type="password" name="token" autocomplete="off" required></label></p>"""
+
+Person = tuple[str, str]
+"""Issuer and subject: one subject of two issuers is two people."""
+
+
+def present_person() -> Person | None:
+    """Return who is served now, in a request or beside it; None where their token names no issuer or no subject."""
+    token = get_access_token()
+    person = of_token(token).person if token is not None else ("", "")
+    return person if all(person) else None
+
+
+@dataclass(eq=False)
+class Link:
+    """One link.
+
+    Args:
+        account: the login that it leads to, of the person that it is made for.
+        url: what they open.
+        state: the last part of that, drawn at random.
+        made_s: when it was made, of the monotonic clock.
+        browser: the cookie of the browser that showed to be theirs; empty before one did.
+        n_tries: how often somebody has tried to show that.
+        is_used: whether it has led to the upstream.
+        asked: the sessions in which their host has been asked to open it.
+    """
+
+    account: Account
+    url: str
+    state: str
+    made_s: float = field(default_factory=time.monotonic)
+    browser: str = ""
+    n_tries: int = 0
+    is_used: bool = False
+    asked: set[Hashable] = field(default_factory=set)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its time is over."""
+        return time.monotonic() > self.made_s + LOGIN_S
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be opened."""
+        return not self.browser and self.n_tries < _N_TRIES and not self.is_late
+
+
+@dataclass(frozen=True, eq=False)
+class _Away:
+    """A browser that is at an authorization server, and what takes it back; nothing runs meanwhile."""
+
+    link: Link
+    browser: str
+    authorization: Authorization
+    verifier: str
+
+
+class Elsewhere:
+    """Other processes that links of theirs lead to; where there are none nothing is to be done."""
+
+    serve: Callable[[Request], Awaitable[Response]]
+    """Serves a request for what was begun here; set by who begins it."""
+
+    async def begun(self, state: str) -> None:
+        """Have the others know that what has this state was begun here."""
+
+    async def answer(self, state: str, request: Request) -> Response | None:
+        """Return what the process answers where something was begun; None where that is not known, or is this one."""
+        return None
+
+
+class Links:
+    """Makes links, and serves the pages that they lead to.
+
+    Args:
+        host: the server, whose own login shows who sits at a browser.
+        base_url: its address, as its people's browsers reach it.
+        elsewhere: serves links that other replicas made.
+    """
+
+    def __init__(self, host: AgentServer, base_url: str, elsewhere: Elsewhere) -> None:
+        self._host, self._base_url = host, base_url
+        self._elsewhere, elsewhere.serve = elsewhere, self._serve
+        self._cookie = Cookie("login", "lax", base_url, LOGIN_S)
+        self._links: dict[str, Link] = {}
+        self._away: dict[str, _Away] = {}
+        """By the state that an authorization server sends back; each of a link that is kept."""
+        self._issuer = OwnIssuer(host, f"{PATH}/callback")
+        self._key = secrets.token_bytes(32)
+
+    async def link(self, account: Account) -> Link:
+        """Return the link for a person's login at an upstream: the same for all who ask, until it was used."""
+        self._links = {state: link for state, link in self._links.items() if not link.is_late}
+        own = [link for link in self._links.values() if link.account.name == account.name]
+        for link in own:
+            if link.account is account and link.is_open:
+                return link
+        for link in own[: 1 - _N_LINKS]:
+            del self._links[link.state]
+        self._away = {state: away for state, away in self._away.items() if away.link.state in self._links}
+        state = secrets.token_urlsafe(32)
+        link = self._links[state] = Link(account, f"{self._base_url}{PATH}/{state}", state)
+        await self._elsewhere.begun(state)
+        return link
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes of its pages."""
+        return [
+            Route(f"{PATH}/callback", self._anywhere, methods=["GET"]),
+            Route(f"{PATH}/{{state}}", self._anywhere, methods=["GET", "POST"]),
+        ]
+
+    async def _anywhere(self, request: Request) -> Response:
+        """Have a request served where that was begun which it goes on with."""
+        if request.method == "POST" and not is_of_own_page(request, self._base_url):
+            return _html("The login failed", "This was not sent from its own page. Open the link anew.", 403)
+        state = request.path_params.get("state") or request.query_params.get("state", "")
+        is_here = state in self._links or state in self._away
+        answer = None if is_here else await self._elsewhere.answer(state, request)
+        return await self._serve(request) if answer is None else answer
+
+    async def _serve(self, request: Request) -> Response:
+        if "state" not in request.path_params:
+            return await self._come_back(request)
+        return await (self._go_on(request) if request.method == "POST" else self._open(request))
+
+    # -- pages -------------------------------------------------------------------------------------------------------
+
+    async def _open(self, request: Request) -> Response:
+        """Show what a link is for, and nothing of whom: whoever opens it is nobody yet."""
+        link = self._links.get(request.path_params["state"])
+        if link is None or not link.is_open:
+            return spent()
+        browser = self._cookie.of(request) or secrets.token_urlsafe(32)
+        auth = self._host.auth
+        routes = auth.get_routes(fastmcp.settings.streamable_http_path) if auth is not None else []
+        has_login = any("oauth-protected-resource" in getattr(route, "path", "") for route in routes)
+        step = "prove" if has_login and link.account.person[0] != LOCAL else "token"
+        told = f"Your agent is to use {link.account.upstream} with your own account. First show who you are here."
+        return self._cookie.set(request, self._page(link, told, step, browser), browser)
+
+    async def _go_on(self, request: Request) -> Response:
+        """Take a page's form: to show who one is, or to go on to the upstream once one has."""
+        given = await form_of(request, N_FORM_BYTES)
+        link = self._links.get(request.path_params["state"])
+        browser = self._cookie.of(request)
+        if link is None or not browser or not is_same(given.get("key", ""), self._form_key(link, browser)):
+            return spent()
+        if given.get("step") == "go":
+            if link.is_late or link.is_used or not is_same(link.browser, browser):
+                return spent()
+            link.is_used, link.made_s = True, time.monotonic()
+            return await self._send_away(link, browser)
+        if not link.is_open:
+            return spent()
+        link.n_tries += 1
+        if given.get("step") == "token":
+            return await self._proven(link, browser, given.get("token", "").strip())
+        return await self._send_away(link, browser)
+
+    async def _send_away(self, link: Link, browser: str) -> Response:
+        """Send a browser to log in: at the upstream where it was shown to be its person's, else here."""
+        try:
+            if link.is_used:
+                authorization = await link.account.authorization(f"{self._base_url}{PATH}/callback")
+            else:
+                authorization = await self._issuer.authorization()
+        except Exception as error:  # whatever the SDK raises
+            return _failed(error)
+        address, state, verifier = authorization.send()
+        self._away[state] = _Away(link, browser, authorization, verifier)
+        await self._elsewhere.begun(state)
+        return RedirectResponse(address, 303, headers=_HEADERS)
+
+    async def _come_back(self, request: Request) -> Response:
+        """Take a browser that comes back from an authorization server: once, and the one that was sent there."""
+        browser = self._cookie.of(request)
+        away = self._away.pop(request.query_params.get("state", ""), None)
+        if away is None or away.link.is_late or not is_same(away.browser, browser):
+            return spent()
+        account = away.link.account
+        try:
+            context = await away.authorization.take(away.verifier, request.query_params)
+            if not away.link.is_used:
+                assert context.current_tokens is not None
+                return await self._proven(away.link, browser, context.current_tokens.access_token)
+            await account.logged_in(context)
+        except Exception as error:  # whatever the SDK raises
+            return _failed(error)
+        self._host.notify(LoggedIn(*account.person, account.upstream))
+        return _html(f"Logged in at {account.upstream}", "You can close this page, and go back to your agent.")
+
+    async def _proven(self, link: Link, browser: str, token: str) -> Response:
+        """Take a browser for its person's whose token is that of the link's; the link has served then."""
+        auth = self._host.auth
+        found = await auth.verify_token(token) if auth is not None and token else None
+        if found is None or of_token(found).person != link.account.person or link.browser:
+            told = "It was made for somebody else. Nothing was bound to anything."
+            return _html("This link is not yours", told, 403)
+        link.browser = browser
+        issuer, subject = link.account.person
+        told = (
+            f"You are {subject} ({issuer}). What you log in at next is used for your calls, and for nobody else's."
+            " If that is not you, close this page."
+        )
+        return self._page(link, told, "go", browser)
+
+    def _page(self, link: Link, told: str, step: str, browser: str) -> Response:
+        """Return a page whose form leads to a step: `token`, which it asks for, `prove` or `go`."""
+        more = _TOKEN if step == "token" else ""
+        form = _FORM.format(step=step, key=self._form_key(link, browser), action=escape(link.url), more=more)
+        return _html(f"Log in at {link.account.upstream}", told, form=form)
+
+    def _form_key(self, link: Link, browser: str) -> str:
+        """Return what a page's form brings along, so that no page of somebody else's can send it."""
+        return blake2b(f"{link.state} {browser}".encode(), key=self._key, digest_size=16).hexdigest()
+
+
+def _html(title: str, told: str, status: int = 200, form: str = "") -> Response:
+    html = _PAGE.format(title=escape(title), told=escape(told), form=form)
+    return HTMLResponse(html, status, headers=_HEADERS)
+
+
+def spent() -> Response:
+    """Return what a link shows that was used, is too old or was never made, and what comes from another browser."""
+    told = "It serves once, for ten minutes, in one browser. Call again to be given another one."
+    return _html("This link does not serve any more", told, 410)
+
+
+def _failed(error: Exception) -> Response:
+    """Return the page that says why there is no login."""
+    logger.info("a login failed: %s", type(error).__name__)
+    why = "its authorization server did not answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    told = str(error) if isinstance(error, OwnLoginError) else why
+    return _html("The login failed", f"{told}. Call again to be given another link.", 502)

@@ -1,0 +1,400 @@
+"""The components of all upstreams as one provider: listed from snapshots, and called through connections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+import mcp_types
+from fastmcp.prompts.base import Prompt
+from fastmcp.resources.base import Resource
+from fastmcp.resources.template import ResourceTemplate
+from fastmcp.tools.base import Tool
+from fastmcp.utilities.components import FastMCPComponent
+from fastmcp.utilities.versions import VersionSpec
+
+from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.gateway import components
+from agent_utilities.gateway.calls import Caller
+from agent_utilities.gateway.relay import present_caller
+from agent_utilities.gateway.uris import Links, Uris, with_pages
+from agent_utilities.gateway.waiting import WaitingCalls
+from agent_utilities.server.surface.components import entry_of
+from agent_utilities.server.tool_origin import KeptProvider
+from agent_utilities.runtime.waiting import finish_in_turns
+from agent_utilities.gateway.upstreams.config import UpstreamConfig
+from agent_utilities.gateway.upstreams.names import Namespace, head, names_here, uris_here
+from agent_utilities.gateway.upstreams.operator.lock import Key, Kind
+from agent_utilities.gateway.upstreams.operator.operator_rules import OperatorRules
+from agent_utilities.gateway.upstreams.snapshot import Snapshot
+from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
+from agent_utilities.policy.bounds import Bounds, Steps, finish
+
+logger = logging.getLogger("agent_utilities.gateway")
+
+_C = TypeVar("_C", bound=FastMCPComponent)
+
+_A_STEP = 50
+"""Components that are made in one step: a millisecond or two."""
+
+_KINDS: Mapping[Kind, tuple[ComponentKind, type[components.OfUpstream]]] = {
+    "resources": ("resource", components.UpstreamResource),
+    "templates": ("template", components.UpstreamTemplate),
+    "tools": ("tool", components.UpstreamTool),
+    "prompts": ("prompt", components.UpstreamPrompt),
+}
+"""By list, the kind of what is in it, and what it is made into; what others name by its URI comes first."""
+
+Denials = Callable[[UpstreamConfig, Snapshot], Steps[Mapping[Key, str]]]
+"""Returns which components of an upstream the operator denies, each with the place where they do."""
+Own = Mapping[str, tuple[Upstream, Callable[..., Caller]]]
+"""By name, the upstreams that somebody has to themselves, each with what makes its `Caller`."""
+_Renames = Callable[[str, str], str]
+"""Returns the URI by which the present caller reads what an upstream calls by another."""
+_Reached = tuple[Caller, Snapshot, Mapping[Key, str]]
+"""An upstream that was reached: what calls it, what it lists, and what of that is denied."""
+_Given = tuple[Caller, str, dict[str, Any], str | None, list[str]]
+"""What a component is made of: what calls it, its name here, how it is listed, where it is denied, and its skills."""
+
+
+@dataclass(frozen=True, eq=False)
+class Union:
+    """All that the upstreams list.
+
+    Args:
+        by_kind: the components of each kind by their names or URIs here, in the order of config and listing.
+        notices: a line for each component that bears another name than its own, or is left out.
+        prefixes: by upstream, reached or not, the prefix of its names, without the underscore.
+        reached: the upstreams that were reached, by name.
+        made: every component with what it was made of, by what it is at its upstream.
+        uris: what URIs lead to.
+        skills: by URI of its `SKILL.md` here, what is not denied, and its upstream.
+    """
+
+    by_kind: Mapping[Kind, dict[str, Any]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
+    notices: tuple[str, ...] = ()
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+    reached: Mapping[str, _Reached] = field(default_factory=dict)
+    made: Mapping[Key, tuple[_Given, Any]] = field(default_factory=dict)
+    uris: Uris = field(default_factory=Uris)
+    skills: Mapping[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+
+
+def union_of(
+    upstreams: Sequence[Upstream], before: Union, denials: Denials, waiting: WaitingCalls, given: _Renames, own: Own
+) -> Steps[Union]:
+    """Return what upstreams list now, in their order; those that are disabled count only for the others' names.
+
+    What is listed as before is the component of before. So a list of a thousand tools of which one has changed is read
+    in a moment, and one that is listed anew without any change is told to nobody.
+
+    Each of `own` is in the place of the one of its name.
+    """
+    upstreams = [own[each.config.name][0] if each.config.name in own else each for each in upstreams]
+    prefixes = {upstream.config.name: upstream.config.prefix for upstream in upstreams}
+    namespace = Namespace(prefixes, prefixes)
+    tags = components.operators_tags(upstream.config for upstream in upstreams)
+    seen = [(each, each.config, each.snapshot) for each in upstreams if each.config.enabled]
+    reached: dict[str, _Reached] = {}
+    for upstream, config, snapshot in seen:
+        if snapshot is not None:
+            make = own[config.name][1] if config.name in own else Caller
+            caller = make(upstream, config, namespace, tags, waiting, given)
+            reached[config.name] = caller, snapshot, (yield from denials(config, snapshot))
+    made: dict[Key, tuple[_Given, Any]] = {}
+    union, notices = Union(), list(namespace.notices())
+    uris = Uris(union.by_kind["resources"], union.by_kind["templates"], skills=_folders(reached))
+    for kind, (_, made_of) in _KINDS.items():
+        called = made_of.kind.key
+        listed = {name: [x[called] for x in getattr(shot, kind)] for name, (_, shot, _) in reached.items()}
+        here, told = (names_here if kind in ("tools", "prompts") else uris_here)(namespace, listed)
+        notices += told
+        if kind == "resources":
+            uris.here = here
+        yield
+        for upstream_name, (caller, snapshot, denied) in reached.items():
+            for n, each in enumerate(getattr(snapshot, kind)):
+                if n % _A_STEP == 0:
+                    yield
+                original = each[called]
+                # One that a page of it has in common with another upstream's is not left to lead there.
+                each = with_pages(each, partial(uris.given, namespace, upstream_name, links=uris.named))
+                name, key = here.get((upstream_name, original)), Key(upstream_name, kind, original)
+                if name is None or key in made:
+                    continue
+                of = (caller, name, each, denied.get(key), uris.skills_with(namespace, upstream_name, original))
+                known = before.made.get(key)
+                made[key] = known if known is not None and known[0] == of else (of, made_of.of(*of))
+                union.by_kind[kind][name] = made[key][1]
+    notices += (each.notice for each in union.by_kind["templates"].values() if each.parsed is None)
+    skills = yield from uris.take_skills(reached)
+    return Union(union.by_kind, tuple(notices), namespace.prefixes, reached, made, uris, skills)
+
+
+def _folders(reached: Mapping[str, _Reached]) -> set[tuple[str, str]]:
+    skills = ((name, skill["uri"]) for name, (_, shot, _) in reached.items() for skill in shot.skills)
+    return {(name, uri.removesuffix("/SKILL.md")) for name, uri in skills}
+
+
+_AT_ONCE = 1_000
+"""More components than are looked at without a turn for the event loop: 10 ms."""
+
+
+class UpstreamProvider(KeptProvider):
+    """Lists what the snapshots of enabled upstreams have, and calls it where they are.
+
+    What the operator denies is what `denials` tells, or by default their configurations.
+    """
+
+    def __init__(self, upstreams: Iterable[Upstream], denials: Denials | None = None) -> None:
+        super().__init__()
+        self._upstreams, self._denials = upstreams, denials or OperatorRules().denials
+        self.waiting = WaitingCalls()
+        """Calls whose callers are asked in results."""
+        self.links = Links()
+        """What callers were given that no list has."""
+        self._union = Union()
+        self.of_caller: Callable[[], Union | None] = lambda: None
+        """Returns what the present caller is listed; None where that is what everybody is."""
+        self._renewing: asyncio.Task[None] | None = None
+        self._is_outdated = False
+        self.on_taken: Callable[[], None] = lambda: None
+        """Called whenever what upstreams list is taken anew, and listed here."""
+        self._take(finish(self._now()))
+
+    def _now(self) -> Steps[Union]:
+        return union_of(list(self._upstreams), self._union, self._denials, self.waiting, self._given, {})
+
+    def with_own(self, own: Own, before: Union) -> Steps[Union]:
+        """Return what somebody is listed who was listed something before, and has upstreams of their own."""
+        known = Union(made={**before.made, **self._union.made})
+        return union_of(list(self._upstreams), known, self._denials, self.waiting, self._given, own)
+
+    def _given(self, upstream: str, uri: str) -> str:
+        """Return the URI by which the present caller may read here what they are given by an upstream."""
+        present = self._present
+        namespace = present.reached[upstream][0].namespace
+        return present.uris.given(namespace, upstream, uri, links=self.links.of(present_caller()))
+
+    @property
+    def _present(self) -> Union:
+        """What the present caller is listed."""
+        return self.of_caller() or self._union
+
+    def shown(self) -> Union:
+        """Return what the present caller is listed, before any bound."""
+        return self._present
+
+    @property
+    def generation_for_caller(self) -> Hashable:
+        """What tells it from what others are listed, and from what it was before."""
+        return self.generation, self.of_caller()
+
+    def renew(self) -> None:
+        """Take what the upstreams list now, and tell of what has changed.
+
+        Where they list much, it is taken in turns with the event loop, and listed in a moment (law L7).
+        """
+        is_renewing = self._renewing is not None
+        if is_renewing or (self.waiting.is_running and sum(map(_n_listed, self._upstreams)) > _AT_ONCE):
+            self._is_outdated = True
+            if not is_renewing:
+                self._renewing = asyncio.create_task(self._renew_in_turns())
+        else:
+            self._take(finish(self._now()))
+
+    async def _renew_in_turns(self) -> None:
+        try:
+            while self._is_outdated:
+                self._is_outdated = False
+                try:
+                    self._take(await finish_in_turns(self._now()))
+                except Exception:
+                    logger.exception("what upstreams list could not be taken; what they listed before is still listed")
+        finally:
+            self._renewing = None
+
+    async def taken(self) -> None:
+        """Return once all is listed that upstreams are known to have."""
+        if self._renewing is not None:
+            await asyncio.wait([self._renewing])
+
+    def _take(self, union: Union) -> None:
+        before, self._union = self._union, union
+        self.notify_difference(before, union)
+        self.on_taken()
+
+    def notify_difference(self, before: Union, now: Union) -> None:
+        """Tell which lists are others now, if any."""
+        changed = [
+            kind
+            for kind, listed in now.by_kind.items()
+            if [*map(id, listed.values())] != [*map(id, before.by_kind[kind].values())]
+        ]
+        if changed:
+            self.notify_changed("resources" if kind == "templates" else kind for kind in changed)
+
+    def _listed(self, kind: Kind) -> Sequence[Any]:
+        return tuple(self._present.by_kind[kind].values())
+
+    def prefix_of(self, upstream: str) -> str:
+        """Return what the names of an upstream's tools and prompts begin with."""
+        return head(self._present.prefixes.get(upstream, upstream))
+
+    def upstreams_of(self, bounds: Bounds) -> dict[str, int]:
+        """Return the names of the upstreams of which bounds permit anything, each with how many of its tools."""
+        found: dict[str, int] = {}
+        for list_name, (kind, _) in _KINDS.items():
+            for component in self._listed(list_name):
+                name = component.caller.config.name
+                if (kind == "tool" or name not in found) and bounds.refusal(entry_of(kind, component)) is None:
+                    found[name] = found.get(name, 0) + (kind == "tool")
+        return found
+
+    def tools(self) -> Sequence[components.UpstreamTool]:
+        """Return every tool, whoever may use it."""
+        return self._listed("tools")
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """A line for each component that bears another name than its own, or is left out."""
+        return self._present.notices
+
+    def instructions(self, permitted: Iterable[object], own: int) -> str | None:
+        """Return what those upstreams say of themselves of which a caller may use any component.
+
+        Args:
+            own: how many characters the gateway's own instructions have.
+        """
+        usable = {each.caller.config.name for each in permitted if isinstance(each, components.OfUpstream)}
+        prefixes, reached = self._present.prefixes, self._present.reached
+        return joined(
+            [
+                (name, prefixes[name], snapshot.instructions)
+                for name, (_, snapshot, denials) in reached.items()
+                if name in usable and snapshot.instructions and Key(name, "instructions", "") not in denials
+            ],
+            max(0, MOST_CHARACTERS - own),
+        )
+
+    async def _list_tools(self) -> Sequence[Tool]:
+        return self._listed("tools")
+
+    async def _list_prompts(self) -> Sequence[Prompt]:
+        return self._listed("prompts")
+
+    async def _list_resources(self) -> Sequence[Resource]:
+        return self._listed("resources")
+
+    async def _list_resource_templates(self) -> Sequence[ResourceTemplate]:
+        return self._listed("templates")
+
+    async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
+        return _of_version(self._present.by_kind["tools"].get(name), version)
+
+    async def _get_prompt(self, name: str, version: VersionSpec | None = None) -> Prompt | None:
+        return _of_version(self._present.by_kind["prompts"].get(name), version)
+
+    async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> Resource | None:
+        found = self._present.by_kind["resources"].get(uri)
+        return _of_version(self._linked(uri) if found is None else found, version)
+
+    def _linked(self, uri: str) -> components.OfUpstream | None:
+        """Return the resource that a link of the present caller's leads to; it is under the bounds of its upstream."""
+        present = self._present
+        upstream, original = present.uris.named.get(uri) or self.links.of(present_caller()).get(uri) or ("", "")
+        if upstream not in present.reached:
+            return None
+        caller, listed = present.reached[upstream][0], {"uri": original, "name": original}
+        skills = present.uris.skills_with(caller.namespace, upstream, original)
+        return components.UpstreamResource.of(caller, uri, listed, skills=skills)
+
+    async def _get_resource_template(self, uri: str, version: VersionSpec | None = None) -> ResourceTemplate | None:
+        return _of_version(self._present.uris.template(uri) or self._present.uris.nearest_template(uri), version)
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        """While the server runs, keep calls that wait for their callers' answers, and take long lists in turns."""
+        async with self.waiting.running():
+            try:
+                yield
+            finally:
+                if self._renewing is not None:
+                    self._renewing.cancel()
+                    await asyncio.wait([self._renewing])
+
+    async def complete(
+        self,
+        reference: mcp_types.PromptReference | mcp_types.ResourceTemplateReference,
+        argument: mcp_types.CompletionArgument,
+        given: mcp_types.CompletionContext | None,
+    ) -> mcp_types.Completion:
+        """Complete an argument of a prompt or template, which the caller may use, by its upstream."""
+        if isinstance(reference, mcp_types.PromptReference):
+            component = self._present.by_kind["prompts"].get(reference.name)
+        else:
+            component = self._present.by_kind["templates"].get(reference.uri) or await self._get_resource(reference.uri)
+        if component is None:
+            return mcp_types.Completion(values=[])
+        completion: mcp_types.Completion = await component.caller.complete(component.reference, argument, given)
+        return completion
+
+    async def get_tasks(self) -> Sequence[FastMCPComponent]:
+        """Return none: an upstream runs its own background tasks."""
+        return []
+
+
+def _of_version(component: _C | None, version: VersionSpec | None) -> _C | None:
+    return component if component is not None and (version is None or version.matches(component.version)) else None
+
+
+def _n_listed(upstream: Upstream) -> int:
+    shot = upstream.snapshot
+    return 0 if shot is None else sum(len(getattr(shot, kind)) for kind in _KINDS)
+
+
+# -- what upstreams say of themselves ----------------------------------------------------------------------------------
+
+MOST_CHARACTERS = 1_400
+"""The most of what upstreams and the gateway itself say: hosts cut at 2,000, and tool search says something too."""
+_LEAST_CHARACTERS = 150
+"""What each upstream is given at least, of which it is named; those for whom there is no room are counted."""
+
+_CUT = " …"
+_HEADING = re.compile(r"^[ \t]{0,3}#", re.MULTILINE)
+_NO_TEXT = re.compile(
+    r"[^\S\n\t ]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+)
+
+
+def joined(told: Sequence[tuple[str, str, str]], room: int = MOST_CHARACTERS) -> str | None:
+    """Return the instructions of upstreams, each given by name, prefix and text; None where nobody says anything.
+
+    What an upstream says is text to us: it can't pose as another's by a heading, nor hide behind characters that
+    nobody sees. The room is shared, and what one leaves is the others'.
+    """
+    said = {name: (prefix, text) for name, prefix, given in told if (text := _plain(given, room))}
+    named = list(said)[: room // _LEAST_CHARACTERS]
+    rest = f"Left out: the instructions of {len(said) - len(named)} others." if len(named) < len(said) else ""
+    left, parts = room - len(rest) - 2, dict[str, str]()
+    for i, name in enumerate(sorted(named, key=lambda name: len(said[name][1]))):
+        prefix, text = said[name]
+        share = left // (len(named) - i) - 2
+        begin = f" (names begin with `{prefix}_`)" if prefix else ""
+        parts[name] = _within(f"## {_plain(name, 60)}{begin}\n{text}", share)
+        left -= len(parts[name]) + 2
+    return "\n\n".join(filter(None, (*(parts[name] for name in named), rest))) or None
+
+
+def _plain(text: str, most: int) -> str:
+    return _within(_HEADING.sub(r"\\#", _NO_TEXT.sub(" ", text[: 2 * most].replace("\r\n", "\n"))).strip(), most)
+
+
+def _within(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - len(_CUT)].rstrip() + _CUT

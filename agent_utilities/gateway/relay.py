@@ -1,0 +1,262 @@
+"""The caller of the present request, as an upstream that works on it may ask and tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from secrets import token_urlsafe
+from typing import Any, cast
+
+import mcp_types
+from fastmcp.server.context import Context
+from fastmcp.server.dependencies import get_http_request
+from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, ValidationError
+
+from agent_utilities.compat.sdk_client import answer_rounds
+from agent_utilities.compat.sdk_server import connection_of, least_log_level, takes_log_message
+from agent_utilities.server.request import request_in_force
+from agent_utilities.server.surface.catalogs import NOBODY, caller_key
+from agent_utilities.gateway.upstreams.connections.calls import present_call
+from agent_utilities.gateway.upstreams.errors import UpstreamError
+
+Question = mcp_types.InputRequest
+"""What an upstream may ask in the middle of a call."""
+
+
+def wants(question: Question) -> tuple[dict[str, Any], type[BaseModel]]:
+    """Return what a client must offer to be asked a question, as on the wire, and the type of its answer."""
+    match question:
+        case mcp_types.CreateMessageRequest(params=said) if said.tools is not None or said.tool_choice is not None:
+            return {"sampling": {"tools": {}}}, mcp_types.CreateMessageResultWithTools
+        case mcp_types.CreateMessageRequest():
+            return {"sampling": {}}, mcp_types.CreateMessageResult
+        case mcp_types.ElicitRequest(params=mcp_types.ElicitRequestURLParams()):
+            return {"elicitation": {"url": {}}}, mcp_types.ElicitResult
+        case mcp_types.ElicitRequest():
+            return {"elicitation": {"form": {}}}, mcp_types.ElicitResult
+        case _:
+            return {"roots": {}}, mcp_types.ListRootsResult
+
+
+def offers(capabilities: mcp_types.ClientCapabilities | None, question: Question) -> bool:
+    """Whether a client with these capabilities can be asked a question.
+
+    One that offers elicitation without a word on its forms takes forms: so it was before there were others.
+    """
+    if capabilities is None:
+        return False
+    offered = capabilities.model_dump(exclude_none=True)
+    if "elicitation" in offered and "url" not in offered["elicitation"]:
+        offered["elicitation"]["form"] = {}
+    return _has(offered, wants(question)[0])
+
+
+def _has(offered: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return all(key in offered and _has(offered[key], value) for key, value in wanted.items())
+
+
+def can_be_asked(capabilities: mcp_types.ClientCapabilities | None) -> bool:
+    """Whether a client with these capabilities can be asked anything."""
+    return capabilities is not None and any((capabilities.sampling, capabilities.elicitation, capabilities.roots))
+
+
+def told_of_tasks(error: mcp_types.ErrorData, tool: Mapping[str, Any]) -> mcp_types.ErrorData:
+    """Return an upstream's error, with a word on why where it is that its tool must run as a task of 2025-11-25."""
+    if error.code != mcp_types.METHOD_NOT_FOUND or "required" not in str(tool.get("execution")):
+        return error
+    told = "this tool runs as a background task alone, and a gateway carries none: call it at its own server"
+    return error.model_copy(update={"message": f"{error.message}; {told}"})
+
+
+def as_error_data(error: UpstreamError) -> mcp_types.ErrorData:
+    """Return an upstream's failure as a caller is told it where no result can tell it."""
+    data = {"upstream": error.upstream, "cause": error.cause, "retryInS": error.retry_in_s}
+    told = {key: value for key, value in data.items() if value is not None}
+    return mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=str(error), data=told)
+
+
+def refusal(question: Question, why: str = "does not offer it") -> mcp_types.ErrorData:
+    """Return what an upstream is told whose question the caller's client can't be asked."""
+    message = f"{question.method} refused: the client of the gateway that this call is made for {why}"
+    data = {"requiredCapabilities": wants(question)[0]}
+    return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=message, data=data)
+
+
+def present_caller() -> str:
+    """Return whom the present request's links are given to: its session, or its caller where it stands alone."""
+    request = request_in_force()
+    if request is not None and request.session is not None:
+        return request.session.id
+    try:
+        return _caller(get_http_request())
+    except RuntimeError:  # over stdio
+        return caller_key()
+
+
+def _caller(http: Any) -> str:
+    key = caller_key()
+    return key if key != NOBODY or http is None or http.client is None else f"address {http.client.host}"
+
+
+_FORGETTING = "agent-utilities/forgetting"
+"""Where a connection's state has what is called at its end."""
+_CROSSING = ("traceparent", "tracestate", mcp_types.LOG_LEVEL_META_KEY)
+"""Keys of a request's `_meta` that cross to every upstream: the trace that a call is part of, and which log messages of
+the upstream the caller takes."""
+
+
+class ServerRelay:
+    """The caller's side of the request that is served: its client is asked on the connection that it came on."""
+
+    def __init__(self, context: Context) -> None:
+        request = context.request_context
+        assert request is not None
+        self._context = context
+        self._request_id = request.request_id
+        self._session = request.session
+        self._meta = request.meta or {}
+        self._http = request.request
+        self.is_modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
+        """Whether the caller can be asked nothing but in a result."""
+
+    @property
+    def session(self) -> Hashable:
+        """The caller's connection; of one of 2026-07-28, whose requests have none in common, what tells them apart.
+
+        Over HTTP that is their token. Who shows none may be anybody who comes from there: each request is its own.
+        """
+        key = caller_key() if self.is_modern else NOBODY
+        return connection_of(self._session) if key == NOBODY else key
+
+    def at_session_end(self, forget: Callable[[Hashable], None]) -> None:
+        """Have something called with the caller's session once that has ended, however often it is given in it."""
+        connection = connection_of(self._session)
+        if self.session is not connection:
+            return  # it ends with disuse: nothing tells that such a caller has gone
+        forgetting = connection.state.setdefault(_FORGETTING, set())
+        if forget not in forgetting:
+            forgetting.add(forget)
+            connection.exit_stack.callback(forget, connection)
+
+    @property
+    def headers(self) -> Mapping[str, str] | None:
+        """The HTTP request's headers; None on transports that have none."""
+        return self._http.headers if self._http is not None else None
+
+    @property
+    def caller(self) -> str:
+        """What tells callers apart as far as that can be told: the token, hashed, or else the address."""
+        return _caller(self._http)
+
+    @property
+    def capabilities(self) -> mcp_types.ClientCapabilities | None:
+        """What the caller's client offers to be asked; its extensions are between it and this server.
+
+        That its roots changed is not handed on, so it is not offered either.
+        """
+        offered = self._session.client_capabilities
+        if offered is None:
+            return None
+        roots = mcp_types.RootsCapability() if offered.roots is not None else None
+        return mcp_types.ClientCapabilities(sampling=offered.sampling, elicitation=offered.elicitation, roots=roots)
+
+    @property
+    def takes_tasks(self) -> bool:
+        """Whether the caller can be given a background task in place of a result: they declare it with the request."""
+        offered = self._session.client_capabilities if self.is_modern else None
+        return offered is not None and TASKS_EXTENSION_ID in (offered.extensions or {})
+
+    @property
+    def asked_at_once(self) -> mcp_types.ClientCapabilities | None:
+        """What of it can be asked in the middle of a call: nothing, None, of a caller who is asked by results alone."""
+        offered = self.capabilities
+        return None if self.is_modern or not can_be_asked(offered) else offered
+
+    @property
+    def log_level(self) -> mcp_types.LoggingLevel | None:
+        """The least level of log messages that the caller has asked for."""
+        return least_log_level(self._session, self._meta, self._context.fastmcp.client_log_level)
+
+    def request_meta(self, named: Sequence[str]) -> mcp_types.RequestParamsMeta | None:
+        """Return what of the caller's `_meta` crosses: the trace and the log level, and what the operator names."""
+        told = {key: value for key in _CROSSING if isinstance(value := self._meta.get(key), str)}
+        meta = {**told, **{key: self._meta[key] for key in named if key in self._meta}}
+        return cast(mcp_types.RequestParamsMeta, meta) if meta else None
+
+    async def log(self, params: Mapping[str, Any]) -> None:
+        """Hand on a log message, where it is of a level that the caller takes."""
+        if takes_log_message(self._session, self._meta, params.get("level"), self.log_level):
+            await self._tell("notifications/message", params)
+
+    async def progress(self, params: Mapping[str, Any]) -> None:
+        """Hand on progress of the call; the caller who asked for none is told none."""
+        if (token := self._meta.get("progressToken")) is not None:
+            await self._tell("notifications/progress", {**params, "progressToken": token})
+
+    async def _tell(self, method: str, params: Mapping[str, Any]) -> None:
+        notice: Any = mcp_types.Notification[dict[str, Any], str](method=method, params=dict(params))
+        await self._session.send_notification(notice, self._related)
+
+    @property
+    def _related(self) -> Any:
+        """The request, whose answer bears what belongs to it; None once it is answered, and its connection is left."""
+        return self._request_id if self.is_modern or self._session.can_send_request else None
+
+    async def ask(self, question: Question) -> Any:
+        """Return the caller's answer, or the error that the upstream is told."""
+        if not offers(self.capabilities, question):
+            return refusal(question)
+        if self.is_modern:
+            return refusal(question, "can be asked in the result of a request that is under way alone")
+        match question:
+            case mcp_types.ElicitRequest(params=mcp_types.ElicitRequestURLParams(elicitation_id=None) as params):
+                # 2026-07-28 knows no such id; clients of before refuse a question without one.
+                given = params.model_copy(update={"elicitation_id": token_urlsafe(16)})
+                question = mcp_types.ElicitRequest(params=given)
+        metadata = ServerMessageMetadata(related_request_id=self._related)
+        try:
+            return await self._session.send_request(question, wants(question)[1], metadata=metadata)
+        except MCPError as error:
+            return error.error
+        except ValidationError as error:
+            message = f"the caller's client gave no valid answer to {question.method}: {error.error_count()} errors"
+            return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=message)
+
+
+N_ROUNDS = 32
+"""How often an upstream may ask in one call."""
+
+Again = Callable[[mcp_types.InputResponses | None, str | None], Awaitable[Any]]
+"""Sends a request once more, with the answers to what was asked and the state that came with it."""
+
+
+def check_offered(asks: mcp_types.InputRequiredResult, capabilities: mcp_types.ClientCapabilities | None) -> None:
+    """Refuse to ask a client what it doesn't offer, as its upstream would have, had it known.
+
+    Raises:
+        MCPError: -32021, with the capabilities that would do.
+    """
+    for question in (asks.input_requests or {}).values():
+        if not offers(capabilities, question):
+            told = f"the upstream asks for {question.method}, and this client does not offer it"
+            data = {"requiredCapabilities": wants(question)[0]}
+            raise MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, told, data)
+
+
+async def answer_in_rounds(result: Any, relay: ServerRelay, again: Again) -> Any:
+    """Ask the caller whatever an upstream's result asks for, and send the request again, until it has another one.
+
+    Raises:
+        MCPError: the caller's client refused, or the upstream asked too often.
+    """
+    call = present_call()
+    assert call is not None
+
+    async def ask(key: str, question: Question) -> Any:
+        with call.asking():
+            return await relay.ask(question)
+
+    return await answer_rounds(result, ask=ask, again=again, n_rounds=N_ROUNDS)

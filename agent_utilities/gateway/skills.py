@@ -1,0 +1,116 @@
+"""Skills of upstreams, for callers of 2026-07-28: listed from snapshots, and got from their own server (SEP-2640).
+
+A skill is permitted where each of its files may be read; bounds know them by the skill's name too, with the upstream's
+prefix. Only URIs are renamed in what callers are given: hosts check the name that a skill has by its `SKILL.md`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import mcp_types
+from fastmcp.server.context import Context
+from fastmcp.server.dependencies import bind_request_context
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from agent_utilities.compat.fastmcp_server import low_level_server
+from agent_utilities.gateway.calls import Kind
+from agent_utilities.gateway.components import UpstreamResource, UpstreamTemplate
+from agent_utilities.gateway.provider import UpstreamProvider
+from agent_utilities.gateway.relay import present_caller
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.answers import may_read, relayed, set_cache
+from agent_utilities.server.request import Request, request_in_force
+from agent_utilities.server.surface.components import entry_of
+from agent_utilities.protocol.fit import ENVELOPE, SKILL, fitted
+from agent_utilities.gateway.upstreams.operator.lock import Key
+from agent_utilities.policy.bounds import Bounds
+
+_GET = Kind("skills/get", lambda raw: raw, lambda _: {})
+_UNKNOWN = mcp_types.INVALID_PARAMS
+_FRESH_S = 10.0
+"""The age from which on skills are listed anew behind a list: hosts list again where a digest does not fit."""
+
+
+class Skills:
+    """Serves `skills/list` and `skills/get` around what FastMCP makes of them, of the server's own."""
+
+    def __init__(self, host: AgentServer, provider: UpstreamProvider) -> None:
+        self._host, self._provider = host, provider
+        low_level_server(host).middleware.append(self)
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Serve a request within the one in force."""
+        request, is_list = request_in_force(), ctx.method == SKILL.method
+        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if request is None or not is_modern or not (is_list or ctx.method == _GET.method):
+            return await call_next(ctx)
+        try:
+            own: Any = await call_next(ctx)
+        except MCPError as error:
+            # It has none, or not this one; a list refuses a cursor alone by that.
+            if error.error.code != mcp_types.METHOD_NOT_FOUND and (is_list or error.error.code != _UNKNOWN):
+                raise
+            own = None
+        if is_list:
+            return await self._list(request, own or {**ENVELOPE, "skills": []})
+        if (result := own or await self._get(ctx, request, uri := str(request.params.get("uri")))) is None:
+            raise MCPError(_UNKNOWN, f"Unknown skill URI: {uri}")
+        return result
+
+    async def _list(self, request: Request, own: dict[str, Any]) -> dict[str, Any]:
+        """Return a page of the server's own, the last with all that upstreams have."""
+        if own.get("nextCursor"):
+            return own
+        await self._host.features.wait_for_first(request.selection, "resource")
+        shown = self._provider.shown()
+        bounds = request.verdict.bounds
+        served = [skill for name, skill in shown.skills.values() if await self._is_served(name, skill, bounds)]
+        result = {**own, "skills": [*own["skills"], *served]}
+        is_whole = not self._host.features.gathered("absent", bounds)
+        set_cache(self._host, result, request, "resource", is_whole=is_whole)
+        for caller, shot, _ in shown.reached.values():
+            if shot.skills and time.time() - shot.taken_at_s > _FRESH_S:
+                self._host.start(caller.upstream.renewed())
+        return result
+
+    async def _is_served(self, upstream: str, skill: Mapping[str, Any], bounds: Bounds) -> bool:
+        """Whether the present caller reads a skill from its upstream, and bounds permit every file of it."""
+        found, listed = await self._host.get_resource(skill["uri"]), self._provider.shown().by_kind["resources"]
+        if not isinstance(found, UpstreamResource) or found.caller.config.name != upstream:
+            return False
+        uris = () if skill["resources"] == "dynamic" else (file["uri"] for file in skill["resources"])
+        files = (listed.get(uri) or found.model_copy(update={"uri": uri}) for uri in uris)
+        return all(bounds.refusal(entry_of("resource", file)) is None for file in files)
+
+    async def _get(self, ctx: ServerRequestContext[Any, Any], request: Request, uri: str) -> dict[str, Any] | None:
+        """Return a skill as its upstream gives it, listed or not; None where the present caller may have no such."""
+        found: Any = None
+        if await may_read(self._host, uri):
+            found = await self._host.get_resource(uri) or await self._host.get_resource_template(uri)
+        if not isinstance(found, UpstreamResource | UpstreamTemplate):
+            return None
+        caller, original, shown = found.caller, found.original(uri), self._provider.shown()
+        _, shot, denied = shown.reached[name := caller.config.name]
+        if not shot.has_skills or Key(name, "skills", original) in denied:
+            return None
+        with bind_request_context(ctx):
+            async with Context(fastmcp=self._host):
+                raw = await relayed(caller.ask(_GET, uri=original))
+        given = raw.get("skill")
+        fit = fitted(SKILL, given if isinstance(given, dict) else {}, is_modern=True)
+        if (listed := fit.item) is None or listed["uri"] != original:
+            told = f"upstream {name!r} answered with another skill, or none: {fit.problem}"
+            raise MCPError(mcp_types.INTERNAL_ERROR, told)
+        bounds, links = request.verdict.bounds, self._provider.links.of(present_caller())
+        called = UpstreamResource.of(caller, uri, {"uri": original, "name": listed["frontmatter"]["name"]})
+        if bounds.refusal(entry_of("resource", called)) is not None:
+            return None
+        skill = shown.uris.of_skill(caller.namespace, name, listed, links=links)
+        if skill["uri"] != uri or not await self._is_served(name, skill, bounds):
+            return None
+        return {**ENVELOPE, **raw, "skill": skill, "cacheScope": "private"}  # others may be bounded otherwise

@@ -1,0 +1,216 @@
+"""Background tasks of upstreams, for callers who take them: messages of the upstream's, by ids of ours (SEP-2663).
+
+A task is its upstream's, and nothing of it is kept here. What an id of ours leads to stands in it, sealed: so no number
+of tasks takes any room, and where the operator gives a key every replica knows an id, and so does the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
+
+import mcp_types
+from fastmcp.utilities.tasks import TASKS_EXTENSION_ID
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, decode_header_value
+from mcp_types.jsonrpc import HEADER_MISMATCH
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from agent_utilities.compat.fastmcp_server import low_level_server
+from agent_utilities.errors import SettingsError
+from agent_utilities.gateway.relay import ServerRelay, as_error_data
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.request import TOOL_OF_TASK, Request, request_in_force
+from agent_utilities.server.surface.catalogs import caller_key
+from agent_utilities.server.surface.components import entry_of
+from agent_utilities.gateway.upstreams.config import UpstreamConfig
+from agent_utilities.gateway.upstreams.connections.session import UpstreamSession
+from agent_utilities.gateway.upstreams.errors import UpstreamError
+from agent_utilities.gateway.upstreams.names import Namespace
+from agent_utilities.gateway.upstreams.sealed_store import read_key
+from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
+
+logger = logging.getLogger("agent_utilities.gateway")
+
+TASKS: Mapping[str, Any] = {TASKS_EXTENSION_ID: {}}
+"""The extension, as clients and servers declare it."""
+_METHODS = frozenset(("tasks/get", "tasks/update", "tasks/cancel"))
+_LONGEST_ID = 1_024
+"""The longest id of an upstream's that is handed on, in characters: ours bears it, and stands in a header."""
+
+_Context = ServerRequestContext[Any, Any]
+
+
+class _Task(NamedTuple):
+    upstream: str
+    tool: str
+    """By the name that it is called by here."""
+    of: list[str]
+    """Who started it."""
+    id: str
+    """What the upstream calls the task."""
+
+
+class TaskIds:
+    """Ids of ours for upstreams' tasks: who has one can read nothing in it, and nobody can make one up.
+
+    Args:
+        host: at which they are known, and at its replicas, where its operator gives a key; at none where None.
+    """
+
+    def __init__(self, host: AgentServer | None = None) -> None:
+        self.host, name, secret = host, b"", os.urandom(32)
+        if host is not None:
+            name, settings = host.name.encode(), host.surface.operator.settings
+            text, file = settings.secret_key.get_secret_value(), settings.secret_key_file
+            try:
+                secret = read_key(text, file) if text or file else secret
+            except SettingsError as error:  # whoever can't do without it refuses to start
+                logger.warning("%s; ids of tasks are known to this process alone", error)
+        key = blake2b(name, digest_size=32, key=secret, person=b"ids of tasks").digest()
+        self._codec = AESGCMRequestStateCodec([key])
+
+    def declared(
+        self, upstream: Upstream, namespace: Namespace, relay: ServerRelay, method: str, tool: Any
+    ) -> Mapping[str, Any] | None:
+        """Return the extensions that a request declares to its upstream: tasks, where its own caller can be given one.
+
+        So it is where they take tasks, and call this very tool of this very server: what another tool calls on its way
+        is awaited there. And where they are known again, if the upstream has a process for each.
+        """
+        request, config = request_in_force(), upstream.config
+        if request is None or method != "tools/call" or request.method != method or not has_tasks(upstream):
+            return None
+        is_here = any(each.host is self.host for each in request.entered[-1:])
+        is_called = is_here and request.params.get("name") == namespace.namespaced(config.name, str(tool))
+        is_found_again = not config.isolate or isinstance(relay.session, str)
+        return TASKS if is_called and is_found_again and relay.takes_tasks else None
+
+    def taken(self, by: UpstreamConfig, result: dict[str, Any], session: UpstreamSession | None) -> dict[str, Any]:
+        """Return what tells of a task that an upstream has made of a call, with an id of ours.
+
+        The process is kept for as long as it may be asked for, or a call may take. Without a `session` on which it was
+        made, none was to be made.
+
+        Raises:
+            UpstreamError: none was, or none that can be asked for.
+        """
+        request, theirs, ttl_ms = request_in_force(), result.get("taskId"), result.get("ttlMs")
+        if request is None or session is None:
+            raise UpstreamError(by.name, "not MCP", "it answered with a task, and none was to be made")
+        if not isinstance(theirs, str) or not 0 < len(theirs) <= _LONGEST_ID:
+            raise UpstreamError(by.name, "not MCP", f"it answered with a task whose id is {theirs!r:.99}")
+        limit_ms = by.limits.call_s * 1_000
+        lasts_s = (min(limit_ms, ttl_ms) if isinstance(ttl_ms, int | float) else limit_ms) / 1_000
+        session.works_until_s = max(session.works_until_s, asyncio.get_running_loop().time() + lasts_s)
+        request.values[TOOL_OF_TASK] = request.params["name"]
+        task = _Task(by.name, request.params["name"], _whose(request), theirs)
+        return {**result, "taskId": self._codec.seal(json.dumps(task).encode())}
+
+    def opened(self, given: Any, request: Request) -> _Task | None:
+        """Return what an id leads to; None for what is none of ours, or another caller's."""
+        try:
+            task = _Task(*json.loads(self._codec.unseal(given)))
+        except (InvalidRequestState, AttributeError):
+            return None
+        return task if task.of == _whose(request) else None
+
+
+def _whose(request: Request) -> list[str]:
+    """Return what tells who sends a request, whichever token shows it: one may be renewed while a task works."""
+    caller = request.caller
+    known = [] if caller is None else [caller.issuer, caller.subject, caller.client]
+    return known if any(known) else [caller_key()]
+
+
+def has_tasks(upstream: Upstream) -> bool:
+    """Whether an upstream announces background tasks."""
+    extensions = upstream.snapshot.capabilities.get("extensions") if upstream.snapshot is not None else None
+    return isinstance(extensions, dict) and TASKS_EXTENSION_ID in extensions
+
+
+class Tasks:
+    """Answers for the tasks of upstreams, to whom they are and as long as they may use the tool (law L1)."""
+
+    def __init__(self, host: AgentServer, ids: TaskIds, tools: Callable[[], Iterable[Any]]) -> None:
+        self._host, self._ids, self._tools = host, ids, tools
+
+    def are_told(self, request: Request) -> bool:
+        """Whether a caller may know that there are tasks: an upstream has them, and they may use a tool of it."""
+        of_tasks = (tool for tool in self._tools() if has_tasks(tool.caller.upstream))
+        return any(request.verdict.bounds.refusal(entry_of("tool", tool)) is None for tool in of_tasks)
+
+    async def __call__(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+        """Answer a request for a task of an upstream's; what is none, or may be of the server's own, goes on.
+
+        A stream is told of no task, and acknowledges none: whoever wants to know asks.
+        """
+        request, answer = request_in_force(), None
+        if request is not None and _is_of_tasks(ctx) and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            await self._host.features.wait_for_first(request.selection, "tool")
+            answer = await self._answer(ctx, request) if self.are_told(request) else None
+        return await call_next(ctx) if answer is None else answer
+
+    async def _answer(self, ctx: _Context, request: Request) -> dict[str, Any] | None:
+        """Return what its upstream answers for a task, which to others is as unknown as one that never was.
+
+        Raises:
+            MCPError: the upstream's, or of a request that says otherwise than the extension has it.
+        """
+        relay = ServerRelay(cast(Any, SimpleNamespace(request_context=ctx, fastmcp=self._host)))
+        params = ctx.params or {}
+        given = params.get("taskId")
+        _check(relay, given)
+        if ctx.method not in _METHODS:
+            return None
+        task = self._ids.opened(given, request)
+        tool: Any = await self._host.get_tool("" if task is None else task.tool)
+        caller = getattr(getattr(tool, "parent_tool", tool), "caller", None)
+        if task is not None and caller is not None and caller.config.name == task.upstream:
+            request.values[TOOL_OF_TASK] = task.tool
+            return await _asked(caller, relay, ctx.method, params, task.id)
+        if low_level_server(self._host).get_request_handler(ctx.method) is not None:
+            return None  # it may be of the server's own
+        raise MCPError(mcp_types.INVALID_PARAMS, f"Task {given} not found")
+
+
+def _is_of_tasks(ctx: _Context) -> bool:
+    wished = (ctx.params or {}).get("notifications") if ctx.method == "subscriptions/listen" else None
+    return ctx.method in _METHODS or (isinstance(wished, dict) and "taskIds" in wished)
+
+
+def _check(relay: ServerRelay, task: Any) -> None:
+    """Refuse a request of a client that does not declare tasks, or whose header names another one."""
+    if not relay.takes_tasks:
+        told = f"the client does not declare {TASKS_EXTENSION_ID} with this request"
+        data = {"requiredCapabilities": {"extensions": TASKS}}
+        raise MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, told, data)
+    header = None if relay.headers is None else relay.headers.get(MCP_NAME_HEADER)
+    if task is not None and header is not None and decode_header_value(header) != task:
+        raise MCPError(HEADER_MISMATCH, f"the {MCP_NAME_HEADER} header and `taskId` in the body differ")
+
+
+async def _asked(caller: Any, relay: ServerRelay, method: str, given: Mapping[str, Any], theirs: str) -> dict[str, Any]:
+    """Return what an upstream answers to a request for one of its tasks, with our id and URIs as they are here."""
+    ours, meta = given["taskId"], relay.request_meta(caller.config.forward_meta) or {}
+
+    async def send(live: UpstreamSession) -> dict[str, Any]:
+        return await live.ask(method, {**given, "taskId": theirs, "_meta": {**meta}}, TASKS)
+
+    try:
+        raw = await caller.upstream.request(send, relay, relay.headers)
+    except UpstreamError as error:
+        raise MCPError.from_error_data(as_error_data(error)) from None
+    except MCPError as error:
+        message = re.sub(rf"(?<![\w-]){re.escape(theirs)}(?![\w-])", ours, error.message)
+        raise MCPError(error.code, message, error.data) from None
+    return cast(dict[str, Any], caller.as_here({**raw, "taskId": ours} if "taskId" in raw else raw))

@@ -1,0 +1,303 @@
+"""What an operator has accepted of what upstreams tell models, kept in a file, and what has changed since.
+
+A model reads a tool's title, description, schemas and annotations, and a server's instructions. A server can change
+them after its operator has looked at them. With a lock, what is not as it was accepted is withheld: what changed, and
+what is new too, since a server can add a tool as well as change one.
+
+What stands in no list, or changes by nature, is not locked: prompts' texts and resources' contents, the list of
+resources, icons and `_meta`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agent_utilities.errors import InputError, said_of
+from agent_utilities.runtime.process_io import open_regular, write_whole
+from agent_utilities.selection.model import nearest
+from agent_utilities.gateway.upstreams.configuration.config_text import shown
+
+if TYPE_CHECKING:
+    from agent_utilities.gateway.upstreams.snapshot import Snapshot
+
+Locked = Literal["tools", "prompts", "templates", "skills", "instructions"]
+"""What is locked, in the order of the file."""
+Kind = Locked | Literal["resources"]
+Definition: TypeAlias = Mapping[str, Any]
+"""What a model reads of a component, as JSON; keys that the upstream leaves out are not there."""
+
+_READ: Mapping[Kind, set[str]] = {
+    "tools": {"name", "title", "description", "inputSchema", "outputSchema", "annotations"},
+    "prompts": {"name", "title", "description", "arguments"},
+    "templates": {"name", "title", "description", "uriTemplate", "mimeType", "annotations"},
+    "skills": {"uri", "frontmatter"},
+}
+"""The fields that a model reads, by kind."""
+_NAMED: Mapping[Kind, str] = {"templates": "uriTemplate", "skills": "uri"}
+_SCHEMAS = ("inputSchema", "outputSchema")
+
+
+class Key(NamedTuple):
+    """Which component of which upstream; of instructions the name is empty."""
+
+    upstream: str
+    kind: Kind
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.upstream}/{self.kind}" + (f"/{self.name}" if self.name else "")
+
+    @property
+    def short_forms(self) -> tuple[str, str]:
+        """How it may be written in short, where nothing else is written so."""
+        return f"{self.upstream}/{self.name}", f"{self.upstream}_{self.name}"
+
+
+class Accepted(BaseModel):
+    """A definition that was accepted: its hash, which is what counts, and its text, for a diff."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    definition: dict[str, Any]
+
+
+Lock: TypeAlias = Mapping[Key, Accepted]
+"""What was accepted of each component."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that is not as it was accepted.
+
+    Args:
+        before: as it was accepted; None for what is new.
+        after: as the upstream lists it now; None for what it no longer lists.
+    """
+
+    key: Key
+    before: Definition | None
+    after: Definition | None
+
+    @property
+    def what(self) -> Literal["new", "changed", "removed"]:
+        """What happened, in a word."""
+        if self.before is None:
+            return "new"
+        return "removed" if self.after is None else "changed"
+
+
+def lock_of(snapshots: Iterable[Snapshot]) -> Lock:
+    """Return the lock that accepts all that upstreams list now."""
+    return accept({}, changes({}, snapshots))
+
+
+def changes(lock: Lock, snapshots: Iterable[Snapshot]) -> list[Change]:
+    """Return what is not as it was accepted, in the upstreams' order, what they no longer list last.
+
+    Upstreams that no snapshot is given of are passed over: what was accepted of them stands.
+    """
+    found: list[Change] = []
+    for snapshot in snapshots:
+        listed = list(definitions(snapshot))
+        found += [change for each in listed if (change := change_of(lock, *each)) is not None]
+        now = {key for key, _ in listed}
+        gone = (key for key in lock if key.upstream == snapshot.upstream and key not in now)
+        found += [Change(key, lock[key].definition, None) for key in gone]
+    return found
+
+
+def change_of(lock: Lock, key: Key, definition: Definition) -> Change | None:
+    """Return how a definition is not as it was accepted; None where it is."""
+    before = lock.get(key)
+    if before is None or before.sha256 != sha256_of(definition):
+        return Change(key, None if before is None else before.definition, definition)
+    return None
+
+
+def accept(lock: Lock, changes: Iterable[Change]) -> Lock:
+    """Return the lock with changes accepted."""
+    accepted = dict(lock)
+    for change in changes:
+        if change.after is None:
+            accepted.pop(change.key, None)
+        else:
+            accepted[change.key] = Accepted(sha256=sha256_of(change.after), definition=dict(change.after))
+    return accepted
+
+
+def named(name: str, pending: Sequence[Change]) -> list[Change]:
+    """Return the changes that a name means, for `--accept`: one change, or all of one upstream's.
+
+    A server chooses its tools' names, so a name is never taken for several things at once: as changes tell it first,
+    then an upstream's, then a short form that only one change has.
+
+    Raises:
+        InputError: nothing of the name has changed, or its short form means several things.
+    """
+    exact = [change for change in pending if name == str(change.key)]
+    if found := exact or [change for change in pending if name == change.key.upstream]:
+        return found
+    short = [change for change in pending if name in change.key.short_forms]
+    if len(short) > 1:
+        hint = f"name one of {', '.join(str(change.key) for change in short[:5])}"
+        raise InputError("several changes have that name", name, "option --accept", hint)
+    if not short:
+        near = nearest(name, {form for change in pending for form in (str(change.key), *change.key.short_forms)})
+        hint = f"did you mean {near!r}?" if near else "run it without --accept to see what has changed"
+        raise InputError("nothing of that name has changed", name, "option --accept", hint)
+    return short
+
+
+def sha256_of(definition: Definition) -> str:
+    """Return the hash of a definition, 64 hex digits: the same for whatever order its keys are told in."""
+    text = json.dumps(definition, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def definitions(snapshot: Snapshot) -> Iterator[tuple[Key, Definition]]:
+    """Yield what a model reads of each component that is locked, in the upstream's order."""
+    for kind, fields in _READ.items():
+        for component in getattr(snapshot, kind):
+            read = {key: value for key, value in component.items() if key in fields and value is not None}
+            told = {key: value if key in _SCHEMAS else _said(value) for key, value in read.items()}
+            yield Key(snapshot.upstream, kind, told[_NAMED.get(kind, "name")]), told
+    if snapshot.instructions:
+        yield Key(snapshot.upstream, "instructions", ""), {"instructions": snapshot.instructions}
+
+
+def _said(value: Any) -> Any:
+    """Return annotations, or arguments, without what they leave open: a null says nothing."""
+    if isinstance(value, list):
+        return list(map(_said, value))
+    return {key: inner for key, inner in value.items() if inner is not None} if isinstance(value, dict) else value
+
+
+def lock_path(config: Path) -> Path:
+    """Return where the lock of a config file stands: `.mcp.lock.json` beside `.mcp.json`."""
+    return config.with_name(f"{re.sub(r'[.]jsonc?$', '', config.name)}.lock.json")
+
+
+class _File(BaseModel):
+    """What the file of a lock holds."""
+
+    format: Literal["agent-utilities lock 1"] = "agent-utilities lock 1"
+    upstreams: dict[str, dict[Locked, dict[str, Accepted]]]
+
+
+def read_lock(path: Path) -> Lock | None:
+    """Return the lock in a file; None where there is no file, so that nothing is withheld.
+
+    Raises:
+        InputError: the file can't be read, or a value of it can't be taken. Nothing must be served then: what was
+            accepted is not known.
+    """
+    try:
+        with open_regular(path) as file:
+            upstreams = _File.model_validate(json.loads(file.read())).upstreams
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        _refuse(f"can't read the lock, {(error.strerror or 'refused').lower()}", "", path)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        where = ".".join(str(part) for part in wrong["loc"] if part != "[key]")
+        _refuse(f"the lock can't be taken, {said_of(wrong['msg'])}", wrong["input"], path, where)
+    except (ValueError, RecursionError) as error:
+        _refuse(f"the lock is no JSON ({error})", "", path)
+    return {
+        Key(upstream, kind, name): accepted
+        for upstream, kinds in upstreams.items()
+        for kind, entries in kinds.items()
+        for name, accepted in entries.items()
+    }
+
+
+def write_lock(path: Path, lock: Lock) -> None:
+    """Put a lock in place of what a file held: a reader finds the old or the new one, whole.
+
+    Raises:
+        InputError: it can't be written; the file is as it was.
+    """
+    upstreams: dict[str, dict[str, dict[str, Any]]] = {}
+    for key in sorted(lock, key=lambda key: (key.upstream, get_args(Locked).index(key.kind), key.name)):
+        upstreams.setdefault(key.upstream, {}).setdefault(key.kind, {})[key.name] = lock[key].model_dump()
+    # ASCII alone: characters that can't be seen are spelled out, for whoever reviews the file.
+    text = json.dumps(_File.model_validate({"upstreams": upstreams}).model_dump(), indent=2) + "\n"
+    try:
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644  # it is reviewed and shared, no secret
+        write_whole(path, text.encode(), mode=mode)
+    except OSError as error:
+        _refuse(f"can't write the lock, {(error.strerror or 'refused').lower()}", "", path)
+
+
+def _refuse(what: str, value: object, path: Path, where: str = "") -> NoReturn:
+    hint = "bring back the file as `agent-utilities gateway lock` wrote it, or delete it and run that again"
+    raise InputError(what, value, f"{path}: {where}" if where else str(path), hint)
+
+
+# -- changes as a person reads them, on a terminal or the page: no character can hide or act ---------------------------
+
+MAX_LINES = 2_000
+_ENDS = re.compile(r"(?<=[.!?;]) +(?=\S)")
+
+
+def change_text(change: Change) -> str:
+    """Return a change as lines: what and of which component, then a diff of what a model reads."""
+    return "\n".join([shown(f"{change.what}: {change.key}", limit=None), *(f"  {line}" for line in diff_lines(change))])
+
+
+def diff_lines(change: Change, *, compares: bool = True) -> list[str]:
+    """Return how a definition differs, by sentence and by line of JSON: each with ` `, `-` or `+` before it.
+
+    Args:
+        compares: whether what both have is looked for, which may take half a second where a server means it to; else
+            all that was is told, and then all that is.
+    """
+    before, after = (_lines(definition) for definition in (change.before, change.after))
+    old, new = before[:MAX_LINES], after[:MAX_LINES]
+    if compares:
+        diff = list(unified_diff(old, new, n=2, lineterm=""))
+        shown_from = 2 if change.what == "changed" else 3  # nothing is left out before all of it
+        lines = ["..." if line.startswith("@@") else f"{line[0]} {line[1:]}" for line in diff[shown_from:]]
+    else:
+        lines = [*(f"- {line}" for line in old), *(f"+ {line}" for line in new)]
+    n_more = max(len(before), len(after)) - MAX_LINES
+    if n_more > 0:
+        lines.append(f"NOT SHOWN: {n_more} more lines; read them before you accept this")
+    if told := _foreign(change):
+        lines.append(f"not ASCII, and not there before: {told}")
+    return lines
+
+
+def _lines(definition: Definition | None) -> list[str]:
+    """Return a definition's lines: texts by sentence, schemas by line of JSON with keys in order."""
+    lines: list[str] = []
+    for name, value in (definition or {}).items():
+        if isinstance(value, str):
+            sentences = [part for line in value.split("\n") for part in _ENDS.split(line)]
+            lines += [f"{name}: {sentences[0]}", *(f"    {sentence}" for sentence in sentences[1:])]
+        else:
+            text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+            lines += f"{name}: {text}".split("\n")
+    return [shown(line, limit=None) for line in lines]
+
+
+def _foreign(change: Change) -> str:
+    """Name the characters that are new and not ASCII: some look just like a letter that was there."""
+    texts = (json.dumps(definition or {}, ensure_ascii=False) for definition in (change.before, change.after))
+    before, after = (Counter(character for character in text if character > "\x7f") for text in texts)
+    new = sorted((after - before) if change.before is not None else after)
+    named = [f"U+{ord(character):04X} {unicodedata.name(character, 'unnamed')}" for character in new[:10]]
+    return ", ".join(named) + (f" and {len(new) - 10} more" if len(new) > 10 else "")

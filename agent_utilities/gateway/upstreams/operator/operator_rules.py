@@ -1,0 +1,150 @@
+"""Files of a gateway read again when they change, and what the operator denies by them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from agent_utilities.errors import InputError
+from agent_utilities.runtime.process_io import touched
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.selection.model import fold
+from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
+from agent_utilities.gateway.upstreams.configuration.config_files import read_config
+from agent_utilities.gateway.upstreams.operator.lock import Key, Lock, change_of, definitions, lock_path, read_lock
+from agent_utilities.gateway.upstreams.snapshot import Snapshot
+from agent_utilities.policy.bounds import Steps, fits
+
+_A_STEP = 50
+"""Components that are judged in one step: a millisecond at most."""
+
+
+def denied_by(config: UpstreamConfig, tool: str) -> str | None:
+    """Return where an upstream's configuration denies a tool, such as `.mcp.json: mcpServers.git.disabledTools`.
+
+    Names, as the upstream calls its tools, are compared folded and may be globs, as everywhere. A tool that is denied
+    by one key is denied, whatever another allows; None where nothing denies it.
+    """
+    name = fold(tool)
+    if _names(name, config.deny):
+        return _origin(config, "deny", "disabledTools")
+    if any(not override.enabled and fold(named) == name for named, override in config.overrides.items()):
+        return f"{_origin(config, 'overrides', 'tools')}.{tool}.enabled"
+    if config.allow is not None and not _names(name, config.allow):
+        return _origin(config, "allow", "onlyAllow")
+    return None
+
+
+def _names(name: str, patterns: frozenset[str]) -> bool:
+    return fits(name, frozenset(map(fold, patterns)))
+
+
+def _origin(config: UpstreamConfig, field: str, usual: str) -> str:
+    return f"{config.source}.{config.keys.get(field, usual)}"
+
+
+@dataclass(frozen=True)
+class OperatorRules:
+    """What the operator denies of upstreams: by their configuration, and by a lock on what they have accepted."""
+
+    lock: Lock | None = None
+    """What they have accepted; None where nothing is locked."""
+    lock_file: Path = Path("lock.json")
+
+    def denials(self, config: UpstreamConfig, snapshot: Snapshot) -> Steps[Mapping[Key, str]]:
+        """Return which components of an upstream are denied, each with the file and the key that say so."""
+        denied = {}
+        if self.lock is not None:
+            for n, (key, definition) in enumerate(definitions(snapshot)):
+                if n % _A_STEP == 0:
+                    yield
+                if (change := change_of(self.lock, key, definition)) is not None:
+                    denied[key] = f"{self.lock_file.name}: {key}, {change.what} since it was accepted"
+        for n, tool in enumerate(snapshot.tools):
+            if n % _A_STEP == 0:
+                yield
+            if (where := denied_by(config, tool["name"])) is not None:
+                denied[Key(config.name, "tools", tool["name"])] = where
+        return denied
+
+
+logger = logging.getLogger("agent_utilities.gateway")
+
+
+@dataclass
+class ConfigFiles:
+    """The files that a gateway is configured by, one at least, and what they said last."""
+
+    files: Sequence[Path]
+    environ: Mapping[str, str]
+    config: GatewayConfig
+    is_agreed: Callable[[GatewayConfig], bool] = lambda config: True
+    refused: frozenset[str] = frozenset()
+    """What of them was not taken when they last changed: `configuration`, `lock`; what they said before holds."""
+
+    @property
+    def lock_file(self) -> Path:
+        """Where the lock stands or would stand."""
+        return lock_path(Path(self.files[0]))
+
+    def rules(self) -> OperatorRules:
+        """Return the operator's rules, with the lock as it is now.
+
+        Raises:
+            InputError: it can't be read, so that what was accepted is not known.
+        """
+        return OperatorRules(read_lock(self.lock_file), self.lock_file)
+
+    async def changes(self) -> AsyncIterator[tuple[GatewayConfig, OperatorRules]]:
+        """Yield what the files say whenever that has changed, until cancelled.
+
+        A config that can't be read, that has a problem which it did not have before, or that nobody has agreed to,
+        changes nothing, and a log line says why: a half-finished edit must not take servers away. Nor does a lock that
+        can't be read, or that is gone: an upstream could remove it, and what it withholds would be listed.
+
+        Files are read in a thread: a disk that hangs holds up no request, and no stop.
+        """
+        rules = await in_daemon_thread(self.rules)
+        async for _ in touched([*self.files, self.lock_file]):
+            config, now = await in_daemon_thread(self._read), await in_daemon_thread(partial(self._rules_now, rules))
+            if config != self.config or now != rules:
+                self.config, rules = config, now
+                logger.info("the configuration has changed: %s", ", ".join(map(str, self.files)))
+                yield config, rules
+
+    def _rules_now(self, before: OperatorRules) -> OperatorRules:
+        """Return the rules with the lock as it is; those of before where it can't be read, or is gone."""
+        try:
+            now = self.rules()
+        except InputError as error:
+            logger.error("the lock is kept as it was: %s", error)
+            self.refused |= {"lock"}
+            return before
+        if before.lock is not None and now.lock is None:
+            logger.error("%s is gone: what it withholds is withheld until the gateway is started again", now.lock_file)
+            self.refused |= {"lock"}
+            return before
+        self.refused -= {"lock"}
+        return now
+
+    def _read(self) -> GatewayConfig:
+        """Return what the config files say; what they said last where that can't be taken."""
+        try:
+            changed = read_config(self.files, self.environ)
+            if changed == self.config:
+                self.refused -= {"configuration"}
+                return self.config
+            why = "; ".join(problem for problem in changed.problems if problem not in self.config.problems)
+            if not why and not self.is_agreed(changed):
+                why = "the file has changed, and nobody has agreed to it yet"
+        except InputError as error:
+            why = str(error)
+        if not why:
+            self.refused -= {"configuration"}
+            return changed
+        self.refused |= {"configuration"}
+        logger.error("the configuration is kept as it was: %s", why)
+        return self.config

@@ -1,0 +1,263 @@
+"""Who gets in to the page, and who presses: its own link on a loopback address, elsewhere a right that a rule gives.
+
+A browser sends no bearer token by itself, and every page on this machine reaches a loopback address. So a browser is
+known by a cookie that only this server sets: for its link, which the start prints, or for a token that somebody logged
+in with. Ports share cookies, so that another server on the same host is sent ours; it can do nothing with it that it
+could not do to this machine otherwise, but a form is taken only from the page's own origin, and with its own key.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from hashlib import blake2b
+
+from cachetools import LRUCache
+from cryptography.fernet import Fernet, InvalidToken
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.requests import Request as HttpRequest
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from agent_utilities.gateway.logins.browser import Cookie, OwnIssuer, form_of, is_of_own_page, is_same
+from agent_utilities.page.feature import Reader
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.sessions import NOBODY, of_token
+from agent_utilities.runtime.hosts import is_loopback
+from agent_utilities.gateway.upstreams.http.authorization import LOGIN_S
+
+PATH = "/page/login/issuer"
+BACK = f"{PATH}/back"
+# The page that comes next is told where to go on: a redirect from another site would not bring a strict cookie along.
+_ENTERED = '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=../../../">'
+_ENTERED += '<title>Logged in</title><p><a href="../../../">Go on</a></p></html>'
+
+Enter = Callable[[HttpRequest, str, Response], Awaitable[Response]]
+
+
+class IssuerLogin:
+    """Sends browsers to the issuer, and lets them in with the token that this brings.
+
+    Anybody may begin a login: what it takes to end it is in a cookie, sealed, and nothing of it is kept here.
+
+    Args:
+        host: the server, whose operator's settings have the issuer, and its address as browsers reach it.
+        enter: has a browser be known by a token; returns an answer whose cookie says so.
+    """
+
+    def __init__(self, host: AgentServer, enter: Enter) -> None:
+        self._host, self._enter = host, enter
+        self._issuer = OwnIssuer(host, BACK)
+        self._seal = Fernet(Fernet.generate_key())
+        self._cookie = Cookie("page-login", "lax", host.surface.operator.settings.auth_base_url, LOGIN_S)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the server has an issuer, and an address that browsers come back to."""
+        settings = self._host.surface.operator.settings
+        return bool(self._host.auth is not None and settings.auth_issuer and settings.auth_base_url)
+
+    async def answer(self, request: HttpRequest) -> Response | str:
+        """Return where a browser goes next, or why it does not get in."""
+        try:
+            if request.url.path.endswith(BACK):
+                return await self._entered(request)
+            address, state, verifier = (await self._issuer.authorization()).send()
+            sealed = self._seal.encrypt(f"{state} {verifier}".encode()).decode()
+            return self._cookie.set(request, RedirectResponse(address, 303), sealed)
+        except TimeoutError:
+            return "The issuer did not answer in time."
+        except Exception as error:  # whatever the SDK raises
+            return f"The login failed: {error if str(error) else type(error).__name__}"
+
+    async def _entered(self, request: HttpRequest) -> Response | str:
+        given = request.query_params
+        try:
+            told = self._seal.decrypt(self._cookie.of(request).encode(), ttl=int(LOGIN_S)).decode()
+        except InvalidToken:
+            told = ""
+        state, _, verifier = told.partition(" ")
+        if not state or not is_same(state, given.get("state", "")):
+            return "This login was not begun in this browser, or has ended. Begin anew."
+        context = await (await self._issuer.authorization()).take(verifier, given)
+        assert context.current_tokens is not None
+        answer = await self._enter(request, context.current_tokens.access_token, HTMLResponse(_ENTERED))
+        return self._cookie.set(request, answer, "")
+
+
+STATIC = "/page/static/"
+LOGIN, LOGOUT = "/page/login", "/page/logout"
+_READ, _OPERATE = "page.read", "page.operate"
+_N_PEOPLE, _N_LOGINS = 1000, 8
+"""How many people's logins are kept, and how many of each: nobody's take the place of another's."""
+_N_FORM_BYTES = 1 << 20
+_HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "same-origin",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+class Door:
+    """ASGI middleware before the page: lets in who may read it, and answers everybody else.
+
+    Args:
+        app: the page; a request's `state.reader` says who looks, and `state.reader_now()` who does by then.
+        host: the server.
+        key: of the page's link.
+        refused: returns the page that is shown to who does not get in, by a status and why.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: AgentServer,
+        key: str,
+        refused: Callable[[HttpRequest, int, str], Response],
+    ) -> None:
+        self._app, self._host, self._key, self._refused = app, host, key, refused
+        self.issuer = IssuerLogin(host, self._logged_in)
+        self._base_url = host.surface.operator.settings.auth_base_url
+        self._cookie = Cookie("page", "strict", self._base_url)
+        self._secret = secrets.token_bytes(32)
+        self._logins: LRUCache[str, LRUCache[str, str]] = LRUCache(_N_PEOPLE)
+        """Tokens that people logged in with, by what their cookies begin with and these; each is verified anew at
+        every request."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = HttpRequest({**scope}, receive)
+        request.state.reader_now = lambda: self._reader(HttpRequest({**scope}))
+        is_static = own_path(request).startswith(STATIC)
+        answer = None if is_static else await self._answer(request)
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = {**_HEADERS, "cache-control": "max-age=300"} if is_static else _HEADERS
+                given = [(name, value) for name, value in message["headers"] if name.decode() not in own]
+                message["headers"] = [*given, *((name.encode(), value.encode()) for name, value in own.items())]
+            await send(message)
+
+        await (answer or self._app)(request.scope, receive, with_headers)
+
+    async def _answer(self, request: HttpRequest) -> Response | None:
+        """Return what a request is answered with here; None where its reader gets in."""
+        path, given = own_path(request), request.query_params.get("key")
+        if path == "/" and given is not None:
+            return self._by_link(request, given)
+        if path in (LOGIN, LOGOUT) and request.method == "POST":
+            return await self._logged(request)
+        if path in (PATH, BACK) and self.issuer.is_there:
+            answer = await self.issuer.answer(request)
+            return answer if isinstance(answer, Response) else self._refused(request, 401, answer)
+        reader = await self._reader(request)
+        if reader is None:
+            return self._refused(request, 401, "")
+        if isinstance(reader, str):
+            return self._refused(request, 403, reader)
+        request.state.reader, request.state.form_key = reader, self._form_key(request)
+        if request.method == "POST":
+            form = request.state.form = await form_of(request, _N_FORM_BYTES)
+            if not self._is_own(request) or not self._fits(request, form.pop("form_key", "")):
+                return self._refused(request, 403, "This was not sent from the page itself. Open it anew.")
+        return None
+
+    # -- who --------------------------------------------------------------------------------------------------------
+
+    @property
+    def takes_key(self) -> bool:
+        """Whether who has the link gets in: on a loopback address, where nobody logs in."""
+        address = self._host.address
+        return self._host.auth is None and (address is None or is_loopback(address))
+
+    async def _reader(self, request: HttpRequest) -> Reader | str | None:
+        """Return who looks, why they may not, or None for nobody who is known."""
+        cookie = self._cookie.of(request)
+        if self._host.auth is None:
+            return Reader(NOBODY, True) if self.takes_key and is_same(cookie, self._sign("link")) else None
+        if isinstance(request.scope.get("user"), AuthenticatedUser):  # a program that brings its token
+            token = request.scope["user"].access_token
+        elif (token := await self._verified(self._logins_of(cookie).get(cookie, ""))) is None:
+            return None
+        request.scope["user"] = AuthenticatedUser(token)
+        return self._judged(token)
+
+    def _judged(self, token: AccessToken) -> Reader | str:
+        """Return who brings a token, or why they may not look."""
+        caller = of_token(token)
+        grant = self._host.callers.grant_of(caller)
+        may = frozenset[str]() if grant is None else grant.may
+        if not may & {_READ, _OPERATE}:
+            return f"No rule of access that fits you gives the right {_READ!r}."
+        return Reader(caller, _OPERATE in may)
+
+    def _logins_of(self, cookie: str) -> MutableMapping[str, str]:
+        return self._logins.get(cookie.partition(".")[0], {})
+
+    async def _verified(self, token: str) -> AccessToken | None:
+        auth = self._host.auth
+        return await auth.verify_token(token) if auth is not None and token else None
+
+    def _by_link(self, request: HttpRequest, key: str) -> Response:
+        if not self.takes_key or not is_same(key, self._key):
+            return self._refused(request, 401, "This link is not the one that the server's last start printed.")
+        # A redirect from another site, or from a file, would bring no strict cookie along: the next page's own does.
+        is_foreign = request.headers.get("sec-fetch-site") == "cross-site"
+        home = RedirectResponse(f"{request.scope.get('root_path', '')}{STATIC}entered.html", 303)
+        return self._cookie.set(request, home if is_foreign else _home(request), self._sign("link"))
+
+    async def _logged(self, request: HttpRequest) -> Response:
+        """Log a browser in with a token that its person pasted, or out."""
+        if not self._is_own(request):
+            return self._refused(request, 403, "This was not sent from the page itself.")
+        cookie = self._cookie.of(request)
+        self._logins_of(cookie).pop(cookie, None)
+        if own_path(request) == LOGOUT:
+            return _home(request)
+        token = (await form_of(request, _N_FORM_BYTES)).get("token", "").strip()
+        return await self._logged_in(request, token, _home(request))
+
+    async def _logged_in(self, request: HttpRequest, text: str, answer: Response) -> Response:
+        """Have a browser be known by a token from now on, where that may look."""
+        if (token := await self._verified(text)) is None:
+            told = "This token is not taken: it may have ended, or be of elsewhere."
+            return self._cookie.set(request, self._refused(request, 401, told), "")
+        if isinstance(reader := self._judged(token), str):
+            return self._cookie.set(request, self._refused(request, 403, reader), "")
+        person = self._sign(repr(reader.caller.person if reader.caller.subject else reader.caller.client))
+        cookie = f"{person}.{secrets.token_urlsafe(32)}"
+        self._logins.setdefault(person, LRUCache(_N_LOGINS))[cookie] = text
+        return self._cookie.set(request, answer, cookie)
+
+    # -- forms ------------------------------------------------------------------------------------------------------
+
+    def _is_own(self, request: HttpRequest) -> bool:
+        return "origin" in request.headers and is_of_own_page(request, self._base_url)
+
+    def _form_key(self, request: HttpRequest) -> str:
+        """Return what forms of one browser bring along; another each time, so that compression tells nothing of it."""
+        salt = secrets.token_hex(8)
+        return f"{salt}.{self._sign(salt + self._cookie.of(request))}"
+
+    def _fits(self, request: HttpRequest, form_key: str) -> bool:
+        cookie = self._cookie.of(request)
+        salt, _, signed = form_key.partition(".")
+        return bool(cookie) and is_same(signed, self._sign(salt + cookie))
+
+    def _sign(self, text: str) -> str:
+        return blake2b(text.encode(), key=self._secret, digest_size=16).hexdigest()
+
+
+def own_path(request: HttpRequest) -> str:
+    """Return a request's path, wherever the server's application is mounted."""
+    path: str = request.scope["path"]
+    return path.removeprefix(request.scope.get("root_path", ""))
+
+
+def _home(request: HttpRequest) -> Response:
+    return RedirectResponse(f"{request.scope.get('root_path', '')}/", 303)

@@ -1,0 +1,268 @@
+"""The page's routes: each panel as HTML, CSV and JSON, and what an operator does there."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import logging
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from cachetools import LRUCache
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request as HttpRequest
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Mount, Route, Router
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from agent_utilities.errors import AgentUtilitiesError
+from agent_utilities.page import servers, words
+from agent_utilities.page.door import STATIC, Door
+from agent_utilities.page.feature import N_KEPT, Action, PageError, Panel, Reader, Seen, Table, Tail
+from agent_utilities.page.surface import SURFACE, TOOL, call
+from agent_utilities.page.usage import CALLS, PROMPT, SESSIONS, USAGE
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.gateway.upstreams.configuration.config_text import shown
+
+logger = logging.getLogger("agent_utilities.page")
+
+FOLDER = Path(__file__).parent
+_SIGN = r"[=+\-@\u2212\uff0b-\uff0d\uff1d\uff20\ufe62-\ufe6b]"
+_FORMULA = re.compile(rf"""(^|[,;|"'\t\r\n])(?=[\s\u200b-\u200f\u2060\ufeff]*{_SIGN})|^(?=[\t\r\n])""")
+"""Before what a spreadsheet takes for a formula, whatever it takes for the end of a cell."""
+
+_PANELS = (SURFACE, PROMPT, servers.PANEL, CALLS, USAGE, words.PANEL, SESSIONS, TOOL)
+"""In the order of the navigation."""
+PANELS: dict[str, Panel] = {each.name: each for each in _PANELS}
+
+
+def application(host: AgentServer, key: str, tail: Tail) -> ASGIApp:
+    """Return the page of a server, behind its door.
+
+    Args:
+        key: of the page's link.
+        tail: the last calls.
+    """
+    return GZipMiddleware(Site(host, key, tail).door)
+
+
+_LINES = re.compile(r"[\r\n]+")
+_OWN = ("part", "format", "table", "named")
+"""Keys of a URL that are no selection's, and that links do not hand on."""
+
+
+class Site:
+    """The page of one server, for whom its door lets in."""
+
+    def __init__(self, host: AgentServer, key: str, tail: Tail) -> None:
+        self._host, self._tail, self._templates = host, tail, _environment()
+        self.door = Door(AuthContextMiddleware(self._router()), host, key, self._refused)
+        self._rows: LRUCache[tuple[int, str], str] = LRUCache(N_KEPT)
+        """Rows of calls as they were written, by a call's number and where the application is mounted."""
+
+    def _router(self) -> Router:
+        return Router(
+            [
+                Mount(STATIC, StaticFiles(directory=FOLDER / "static")),
+                Route("/page/calls/events", self._events),
+                Route("/", self._panel),
+                Route("/page/{panel}", self._panel),
+                Route("/page/tool", self._call, methods=["POST"]),
+                Route("/page/{panel}/{action}", self._ask),
+                Route("/page/{panel}/{action}", self._press, methods=["POST"]),
+            ],
+            default=self._nothing,
+        )
+
+    # -- pages -------------------------------------------------------------------------------------------------------
+
+    async def _panel(self, request: HttpRequest) -> Response:
+        """Show a panel: whole, a part of it (`?part=`), or its tables (`?format=csv&table=`, `?format=json`)."""
+        if (panel := PANELS.get(request.path_params.get("panel", "surface"))) is None or not panel.is_there(self._host):
+            return self._told(request, "There is no such panel.", 404)
+        query = request.query_params
+        request.state.tail = self._tail
+        try:
+            values = await panel.look(self._host, request.state.reader, request)
+            if query.get("format") == "json":
+                return _as_json(values["tables"])
+            if query.get("format") == "csv":
+                return _as_csv(values["tables"], query.get("table", next(iter(values["tables"]), "")))
+        except AgentUtilitiesError as error:
+            return self._told(request, str(error), 400, panel)
+        return self._html(request, f"{panel.name}.html", {**values, "panel": panel}, part=query.get("part", ""))
+
+    async def _events(self, request: HttpRequest) -> Response:
+        module: Any = self._templates.get_template("call.html").module
+        root = request.scope.get("root_path", "")
+
+        def row(seen: Seen) -> str:  # written once for all who read it
+            if (written := self._rows.get((seen.n, root))) is None:
+                written = self._rows[seen.n, root] = _LINES.sub("", module.row(seen, root))
+            return written
+
+        return self._tail.events(request.state.reader_now, request, row)
+
+    async def _call(self, request: HttpRequest) -> Response:
+        """Call a tool as the reader would, through the server's own endpoint."""
+        reader: Reader = request.state.reader
+        if not reader.operates:
+            return self._refused(request, 403, "Only operators call tools here.")
+        try:
+            told = await call(self._host, request, request.state.form)
+        except AgentUtilitiesError as error:
+            return self._told(request, str(error), 400, PANELS["tool"])
+        return self._told(request, told, 200, PANELS["tool"])
+
+    # -- what is done ------------------------------------------------------------------------------------------------
+
+    def _action(self, request: HttpRequest) -> tuple[Panel, Action] | Response:
+        panel = PANELS.get(request.path_params["panel"])
+        action = panel.actions.get(request.path_params["action"]) if panel is not None else None
+        reader: Reader = request.state.reader
+        if not reader.operates:
+            return self._refused(request, 403, "No rule of access that fits you gives the right 'page.operate'.")
+        if panel is None or action is None:
+            return self._told(request, "There is nothing of that name to do.", 404)
+        return panel, action
+
+    async def _ask(self, request: HttpRequest) -> Response:
+        """Ask once whether something is to be done."""
+        if isinstance(found := self._action(request), Response):
+            return found
+        panel, action = found
+        form = dict(request.query_params)
+        try:
+            question = action.ask(self._host, form)
+        except AgentUtilitiesError as error:
+            return self._told(request, str(error), 400, panel)
+        return self._html(request, "ask.html", {"panel": panel, "question": question, "form": form})
+
+    async def _press(self, request: HttpRequest) -> Response:
+        """Do what was asked, and record who did it."""
+        if isinstance(found := self._action(request), Response):
+            return found
+        panel, action = found
+        reader, form = request.state.reader, request.state.form
+        name, status = request.path_params["action"], 200
+        try:
+            told = await action.do(self._host, reader, form)
+        except AgentUtilitiesError as error:
+            told, status = str(error), 400
+        logger.info("%s: %s %s by %s: %s", panel.name, name, urlencode(form), reader.name, told)
+        said = {"issuer": reader.caller.issuer, "subject": reader.caller.subject, "arguments": form}
+        if self._host.record is not None:
+            self._host.record.note("operated", {**said, "reason": told}, what=f"{panel.name} {name}")
+        self._tail.operated(reader, f"{name} {' '.join(form.values())}", told, ok=status == 200)
+        return self._told(request, told, status, panel)
+
+    # -- answers -----------------------------------------------------------------------------------------------------
+
+    def _html(
+        self, request: HttpRequest, name: str, values: dict[str, Any], status: int = 200, part: str = ""
+    ) -> Response:
+        template = self._templates.get_template(name)
+        reader = getattr(request.state, "reader", None)
+        there = [each for each in PANELS.values() if each.title and each.is_there(self._host)] if reader else []
+        context = {
+            "panels": there,
+            "panel": None,
+            "server": self._host.name if reader else "",
+            "reader": reader,
+            "has_login": self._host.auth is not None,
+            "form_key": getattr(request.state, "form_key", ""),
+            "query": urlencode([pair for pair in request.query_params.multi_items() if pair[0] not in _OWN]),
+            "root": request.scope.get("root_path", ""),
+            **values,
+        }
+        if part:
+            if part not in template.blocks:
+                return self._told(request, "There is no such part.", 404)
+            return HTMLResponse("".join(template.blocks[part](template.new_context(context))))
+        return HTMLResponse(template.render(context), status)
+
+    def _told(self, request: HttpRequest, told: str, status: int, panel: Panel | None = None) -> Response:
+        return self._html(request, "told.html", {"told": told, "status": status, "panel": panel}, status)
+
+    def _refused(self, request: HttpRequest, status: int, why: str) -> Response:
+        """Return the page for who does not get in, and how they would."""
+        takes = "key" if self.door.takes_key else "token" if self._host.auth is not None else ""
+        return self._html(
+            request,
+            "door.html",
+            {"why": why, "takes": takes, "status": status, "issuer": self.door.issuer.is_there},
+            status,
+        )
+
+    async def _nothing(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._told(HttpRequest(scope), "There is nothing here.", 404)(scope, receive, send)
+
+
+# -- how a panel is written -------------------------------------------------------------------------------------------
+
+
+def _visible(value: Any) -> Any:
+    """Return a text with its control characters, and those that turn the direction of writing, as escapes."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return (
+        value if value.isprintable() and value.isascii() else "\n".join(shown(line, None) for line in value.split("\n"))
+    )
+
+
+def _n(value: float | None, digits: int = 0) -> str:
+    return "" if value is None else f"{value:,.{digits}f}".replace("-0.000", "0.000")
+
+
+def _at(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _environment() -> Environment:
+    """Return what writes HTML: every text is escaped, and can neither hide nor act."""
+    made = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        finalize=_visible,
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
+    )
+    made.filters.update(n=_n, at=_at)
+    return made
+
+
+def _as_json(tables: Mapping[str, Table]) -> Response:
+    """Return all tables of a panel, each a list of objects."""
+    rows = {name: [dict(zip(table.columns, row, strict=True)) for row in table.rows] for name, table in tables.items()}
+    return JSONResponse(rows)
+
+
+def _as_csv(tables: Mapping[str, Table], name: str) -> Response:
+    """Return one table of a panel; no cell of it is a formula to a spreadsheet.
+
+    Raises:
+        PageError: there is no table of that name.
+    """
+    if name not in tables:
+        raise PageError(f"no table of that name: {name!r}; there are {', '.join(tables) or 'none'}")
+    written = io.StringIO()
+    rows = csv.writer(written, quoting=csv.QUOTE_ALL)
+    for row in (tables[name].columns, *tables[name].rows):
+        rows.writerow([_cell(value) for value in row])
+    headers = {"content-disposition": f'attachment; filename="{name}.csv"'}
+    return Response(written.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _cell(value: Any) -> Any:
+    text = json.dumps(value) if isinstance(value, list | tuple | dict) else value
+    return _FORMULA.sub(r"\1'", text) if isinstance(text, str) else text

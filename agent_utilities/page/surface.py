@@ -1,0 +1,274 @@
+"""Surface: every tool with its cost and verdict, and what a selection would change; and one tool, to be called."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+import fastmcp
+import httpx2
+from fastmcp import Client
+from fastmcp.client.transports import StreamableHttpTransport
+from fastmcp.tools.base import Tool
+from starlette.requests import Request as HttpRequest
+
+from agent_utilities.catalog.context import n_tokens
+from agent_utilities.page.feature import Form, PageError, Panel, Reader, Table
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.feature import OwnTool
+from agent_utilities.server.request import Request, serving
+from agent_utilities.server.sessions import Caller
+from agent_utilities.query.resolution.answer import reasons_of, status_text
+from agent_utilities.runtime.waiting import in_turns
+from agent_utilities.selection.channels import FIELDS, Field, field_of
+from agent_utilities.selection.merge import merge
+from agent_utilities.selection.model import Channel
+from agent_utilities.selection.parse import encoded_header
+
+CLAIMS = "claims"
+_N_FIRST = 8
+"""Fields that most people try: what is permitted, and words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One tool.
+
+    Args:
+        server: where it comes from; the server's own name for its own.
+        verdict: `visible`, `deferred` or `denied`.
+        reason: why.
+        is_own: whether it is no tool of the catalog, but one by which others are reached.
+    """
+
+    name: str
+    server: str
+    tokens: int
+    tags: tuple[str, ...]
+    read_only: bool
+    verdict: str
+    reason: str
+    is_own: bool = False
+
+
+async def asked(host: AgentServer, reader: Reader, request: HttpRequest) -> Request:
+    """Return the request that a list would be: of the URL's selection, and of whom an operator tries it for.
+
+    Raises:
+        PageError: the claims can't be read.
+        SelectionError, BoundError: as for a request.
+    """
+    selection, caller = host.callers.selection_of(request), reader.caller
+    if reader.operates and (claims := request.query_params.get(CLAIMS, "").strip()):
+        caller = _caller(claims)
+        # By the rules alone: which token of a file they would bring, and what that is bounded to, is not known.
+        grant = host.callers.grant_of(replace(caller, issuer=""))
+        selection = selection if grant is None else merge(selection, grant.bounds)
+    return await host.request(selection, caller=caller, is_dry=True)
+
+
+def _caller(claims: str) -> Caller:
+    try:
+        given = json.loads(claims)
+        if not isinstance(given, dict):
+            raise ValueError("it is no object")
+    except (ValueError, RecursionError) as error:
+        hint = '{"iss": "https://login.example", "sub": "ann", "groups": ["staff"]}'
+        raise PageError(f"claims can't be read: {error}; write them in JSON: {hint}") from None
+    issuer, subject = (given[key] if isinstance(given.get(key), str) else "" for key in ("iss", "sub"))
+    return Caller(issuer, subject, str(given.get("client") or ""), given)
+
+
+async def known_tools(host: AgentServer, reader: Reader, request: Request) -> Sequence[Tool]:
+    """Return the tools that a reader may know of: an operator all, others those that are permitted to them."""
+    verdict = host.surface.unbounded()
+    if not reader.operates:
+        verdict = host.surface.verdict(request.selection.granted, shapes_lists=False)
+    with host.surface.under_verdict(verdict):
+        return [tool for tool in await host.components("tool") if isinstance(tool, Tool)]
+
+
+async def rows_of(host: AgentServer, reader: Reader, request: Request) -> list[Row]:
+    """Return every tool that a reader may know of, as a request's verdict judges it; entry tools first."""
+    with serving(request):
+        own = [tool for tool in await host.components("tool") if isinstance(tool, OwnTool)]
+    costs = [n_tokens(definition_of(tool)) for tool in own]
+    entry_tools = zip(own, costs, strict=True)
+    rows = [Row(tool.name, host.name, cost, (), True, "visible", tool.purpose, True) for tool, cost in entry_tools]
+    tools = await known_tools(host, reader, request)
+    catalog = (await host.surface.read("tool", tools)).catalog
+    decision = await host.surface.decide_in_turns("tool", catalog, request.verdict)
+    judged = reasons_of(decision)
+    async for i in in_turns(range(len(tools))):
+        entry, facts, tags = catalog.entries[i], host.known_tools.of(catalog, i), tuple(sorted(tools[i].tags))
+        rows.append(Row(entry.name, facts.server or host.name, facts.tokens, tags, entry.read_only, *judged[i]))
+    return rows
+
+
+def definition_of(tool: Tool) -> dict[str, Any]:
+    """Return a tool as `tools/list` sends it."""
+    return tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def spellings(items: Iterable[tuple[str, str]], url: str) -> dict[str, str]:
+    """Return what asks for a selection, ready to be copied, by where it is written.
+
+    Args:
+        items: of a URL's query.
+        url: of the server's endpoint.
+    """
+    given = [(field, value.strip()) for key, value in items if (field := field_of(key, "query")) and value.strip()]
+    if not given:
+        return {"URL": url}
+    query = urlencode([(field.spellings("query")[0], value) for field, value in given], safe=",*")
+
+    def written(channel: Channel, separator: str, spell: Callable[[str, Field, str], str]) -> str:
+        every = [(field.spellings(channel)[:1], field, value) for field, value in given]
+        return separator.join(spell(names[0], field, value) for names, field, value in every if names)
+
+    def of_file(name: str, field: Field, value: str) -> str:
+        return f"{name} = {'true' if field.kind == 'flag' else json.dumps(value, ensure_ascii=False)}"
+
+    def of_cli(name: str, field: Field, value: str) -> str:
+        return name if field.kind == "flag" else f"{name} {shlex.quote(value)}"
+
+    lines = {
+        "URL": f"{url}?{query}",
+        "headers": written("header", "\n", lambda name, _, value: f"{name}: {encoded_header(value)}"),
+        "command line": written("cli", " ", of_cli),
+        "settings": written("file", "\n", of_file),
+    }
+    return {name: text for name, text in lines.items() if text}
+
+
+async def look_at_surface(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+    """Return the tools in bands, one a server, and what a selection does to them."""
+    query = request.query_params
+    made = await asked(host, reader, request)
+    rows = await rows_of(host, reader, made)
+    bands: dict[str, list[Row]] = {}
+    for row in rows:
+        bands.setdefault(row.server, []).append(row)
+    resolution = made.verdict.preferences.resolution
+    fields = [(names[0], row) for row in FIELDS if (names := row.spellings("query"))]
+    columns = ("name", "server", "tokens", "tags", "read_only", "verdict", "reason")
+    root = request.scope.get("root_path", "")
+    endpoint = f"{request.url.scheme}://{request.url.netloc}{root}{fastmcp.settings.streamable_http_path}"
+    return {
+        "bands": bands,
+        "most": max((row.tokens for row in rows), default=1),
+        "n": Counter(row.verdict for row in rows if not row.is_own),
+        "shown": sum(row.tokens for row in rows if row.verdict == "visible"),
+        "total": sum(row.tokens for row in rows if not row.is_own),
+        "status": status_text(resolution.status, resolution.cause, resolution.n_left_out),
+        "fields": [(name, row.kind, row.help, query.get(name, "")) for name, row in fields],
+        "n_first": _N_FIRST,
+        "is_more": bool(query.get(CLAIMS)) or any(query.get(name) for name, _ in fields[_N_FIRST:]),
+        "claims": query.get(CLAIMS, "") if reader.operates else "",
+        "spelled": spellings(query.multi_items(), endpoint),
+        "tables": {"tools": Table(columns, [[getattr(row, column) for column in columns] for row in rows])},
+    }
+
+
+SURFACE = Panel("surface", "Surface", look_at_surface)
+
+
+_TYPED = ("string", "number", "integer", "boolean")
+ARGUMENT = "argument "
+"""What a form's fields for arguments begin with."""
+_CALL_S = 120.0
+
+
+async def look_at_tool(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+    """Return a tool that the reader may know of.
+
+    Raises:
+        PageError: there is none of that name that they may know of.
+    """
+    name = request.query_params.get("named", "")
+    made = await asked(host, reader, request)
+    found = next((tool for tool in await known_tools(host, reader, made) if tool.name == name), None)
+    if found is None:
+        raise PageError(f"no tool named {name!r}")
+    row = next(row for row in await rows_of(host, reader, made) if row.name == name)
+    definition = definition_of(found)
+    return {
+        "row": row,
+        "definition": json.dumps(definition, indent=2, ensure_ascii=False),
+        "description": definition.get("description", ""),
+        "fields": _fields(definition["inputSchema"]),
+        "selection": [(key, value) for key, value in request.query_params.multi_items() if key != "named"],
+        "tables": {"tool": Table(("name", "server", "tokens"), [(row.name, row.server, row.tokens)])},
+    }
+
+
+def _fields(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the fields of a form for a tool's arguments: what has no plain type is written in JSON."""
+    required = schema.get("required", ())
+    properties = schema.get("properties")
+    return [
+        {
+            "name": name,
+            "type": each.get("type") if each.get("type") in _TYPED and "enum" not in each else "json",
+            "is_required": name in required,
+            "help": str(each.get("description", "")),
+            "default": "" if each.get("default") is None else json.dumps(each["default"], ensure_ascii=False),
+        }
+        for name, each in (properties.items() if isinstance(properties, dict) else ())
+        if isinstance(each, dict)
+    ]
+
+
+async def call(host: AgentServer, request: HttpRequest, form: Form) -> str:
+    """Return what a tool answers, called through the server's own endpoint, as the reader's agent would call it.
+
+    Raises:
+        PageError: an argument can't be read, or the call failed.
+    """
+    name, arguments = form.get("named", ""), _arguments(form)
+    selection = [(key, value) for key, value in form.items() if key != "named" and not key.startswith(ARGUMENT)]
+    path = fastmcp.settings.streamable_http_path
+    url = f"{request.url.scheme}://{request.url.netloc}{path}?{urlencode(selection)}"
+    transport = StreamableHttpTransport(url, httpx_client_factory=_in_process(request))
+    try:
+        async with Client(transport, timeout=_CALL_S) as client:
+            result = await client.call_tool_mcp(name, arguments)
+    except Exception as error:
+        raise PageError(f"{name} could not be called: {error or type(error).__name__}") from None
+    told = result.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return json.dumps(told, indent=2, ensure_ascii=False)
+
+
+def _arguments(form: Form) -> dict[str, Any]:
+    arguments: dict[str, Any] = {}
+    for key, text in form.items():
+        if not key.startswith(ARGUMENT) or not text.strip():
+            continue
+        kind, _, name = key.removeprefix(ARGUMENT).partition(" ")
+        try:
+            arguments[name] = text if kind == "string" else json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise PageError(f"{name} can't be read: {text[:100]!r} is no JSON ({error})") from None
+    return arguments
+
+
+def _in_process(request: HttpRequest) -> Any:
+    """Return what makes HTTP clients of this very application, with the reader's token."""
+    user = request.scope.get("user")
+    token = getattr(getattr(user, "access_token", None), "token", "")
+
+    def made(headers: Mapping[str, str] | None = None, **options: Any) -> httpx2.AsyncClient:
+        own = {"authorization": f"Bearer {token}"} if token else {}
+        kept = {key: value for key, value in options.items() if key in ("timeout", "follow_redirects")}
+        transport = httpx2.ASGITransport(app=request.app)
+        return httpx2.AsyncClient(transport=transport, headers={**(headers or {}), **own}, **kept)
+
+    return made
+
+
+TOOL = Panel("tool", "", look_at_tool)

@@ -1,0 +1,1 @@
+"""What servers send, fitted to a protocol version."""

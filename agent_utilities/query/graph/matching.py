@@ -1,0 +1,151 @@
+"""A query as the graph is asked: normalised whole, and the terms of it that are worth matching."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from agent_utilities.catalog.words import stopwords_of, without_negated, words
+from agent_utilities.query.graph import cypher
+from agent_utilities.query.graph.base import Reads
+from agent_utilities.runtime.waiting import in_turns
+
+_MAX_TERMS = 16
+
+
+def normalise(query: str) -> str:
+    """Return the form under which queries are one: NFC, lower case, single spaces, no unpaired surrogates."""
+    text = " ".join(unicodedata.normalize("NFC", query).lower().split())
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def terms(text: str) -> list[str]:
+    """Return the words of a normalised query that are worth matching, a plural `s` cut off, at most 16."""
+    stopwords = stopwords_of(text)
+    told = [word for word in words(without_negated(text)) if word not in stopwords]
+    return list(dict.fromkeys(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in told))[
+        :_MAX_TERMS
+    ]
+
+
+_CLAIMED_SHARE = 1 / 3
+"""Of the best score, what a tool needs to be claimed."""
+
+
+class Neighbour(NamedTuple):
+    """A tool that went with another one, `of`, so often: a session called both, or it was called next after that."""
+
+    of: str
+    name: str
+    kind: Literal["used_with", "followed_by"]
+    n: int
+
+
+class NeighbourRow(NamedTuple):
+    """Neighbours of one kind as the graph gives them, in aligned columns: thousands of them are few objects to keep."""
+
+    kind: Literal["used_with", "followed_by"]
+    ofs: tuple[str, ...]
+    names: tuple[str, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """What the graph holds for a query, before anything is known of who asks.
+
+    Args:
+        literal: names of the tools that bear the query as it stands; in no order.
+        by_term: names of the tools that bear each of its terms.
+        neighbour_rows: what went with the tools that were asked about; in no order.
+    """
+
+    literal: tuple[str, ...] = ()
+    by_term: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    neighbour_rows: tuple[NeighbourRow, ...] = ()
+
+    @property
+    def n_names(self) -> int:
+        """How many names these are, repeated ones counted each time."""
+        return len(self.literal) + sum(len(names) for _, names in self.by_term)
+
+    @property
+    def n_neighbours(self) -> int:
+        """How many neighbours these are."""
+        return sum(len(row.names) for row in self.neighbour_rows)
+
+    @property
+    def neighbours(self) -> Iterator[Neighbour]:
+        """The neighbours one by one; many of them take longer than a turn of the event loop may."""
+        for kind, ofs, names, counts in self.neighbour_rows:
+            for of, name, n in zip(ofs, names, counts, strict=True):
+                yield Neighbour(of, name, kind, n)
+
+
+async def match_literally(graph: Reads, server: str, text: str, near: Sequence[str] = (), scope: str = "") -> Matches:
+    """Return the tools that bear a normalised query as it stands, and the neighbours of some, by one statement.
+
+    Args:
+        near: names of the tools whose neighbours are wanted; they may come from anywhere.
+        scope: whose calls count: everybody's where empty, else the subject's of this salted hash.
+    """
+    # A caller may name anything; what is no text is no tool's name, and no driver takes it.
+    known = [name for name in dict.fromkeys(near) if not any("\ud800" <= letter <= "\udfff" for letter in name)]
+    asked: dict[str, Any] = {"query": text, "server_name": server}
+    statement = cypher.MATCH_TEXT
+    if known:
+        statement, asked = cypher.MATCH_TEXT_AND_NEIGHBOURS, {**asked, "near": known, "scope": scope}
+    names: list[str] = []
+    rows: list[NeighbourRow] = []
+    async for row in in_turns(await graph.read(statement, asked)):
+        found = tuple(map(sys.intern, row["names"]))
+        if (kind := row.get("kind", "literal")) == "literal":
+            names += found
+        else:
+            rows.append(NeighbourRow(kind, tuple(map(sys.intern, row["ofs"])), found, tuple(row["counts"])))
+    return Matches(literal=tuple(names), neighbour_rows=tuple(rows))
+
+
+async def match_terms(graph: Reads, server: str, text: str) -> Matches:
+    """Return the tools that bear the terms of a normalised query; nothing where it is one term."""
+    wanted = terms(text)
+    if not wanted or wanted == [text]:
+        return Matches()
+    bearing: dict[str, list[str]] = {term: [] for term in wanted}
+    async for row in in_turns(await graph.read(cypher.MATCH_TERMS, {"terms": wanted, "server_name": server})):
+        bearing[row["term"]] += map(sys.intern, row["names"])
+    return Matches(by_term=tuple((term, tuple(names)) for term, names in bearing.items() if names))
+
+
+async def match(graph: Reads, server: str, text: str) -> Matches:
+    """Return the matches of a normalised query: literally, and where nothing bears it by its terms."""
+    matches = await match_literally(graph, server, text)
+    return matches if matches.literal else await match_terms(graph, server, text)
+
+
+def names_of(matches: Matches, permitted: frozenset[str] | None = None) -> tuple[str, ...]:
+    """Return the names that answer a query, best first; empty for no match.
+
+    A query that stands in name, description or tag literally is taken at its word. Where it stands nowhere, a term
+    counts the more the fewer tools bear it, and tools far behind the best are not claimed. Only permitted tools are
+    matched and weighed: what is denied leaves no trace in what is shown (law L1).
+    """
+
+    def permitted_of(names: tuple[str, ...]) -> list[str]:
+        return [name for name in names if permitted is None or name in permitted]
+
+    if literal := permitted_of(matches.literal):
+        return tuple(sorted(literal))
+    scores: dict[str, float] = defaultdict(float)
+    for _, names in matches.by_term:
+        bearing = permitted_of(names)
+        share = 1 / max(len(bearing), 1)
+        for name in bearing:
+            scores[name] += share
+    least = _CLAIMED_SHARE * max(scores.values(), default=0.0)
+    by_name = sorted([name for name, score in scores.items() if score >= least])
+    return tuple(sorted(by_name, key=scores.__getitem__, reverse=True))

@@ -1,0 +1,157 @@
+"""The server's own tools as graph and ranker are given them, and which of them may answer a caller's query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+
+from cachetools import LRUCache
+from fastmcp.server.providers.local_provider import LocalProvider
+from fastmcp.tools.base import Tool
+from fastmcp.utilities.versions import dedupe_with_versions
+
+from agent_utilities.catalog.document import ToolDocument, document
+from agent_utilities.catalog.model import Catalog
+from agent_utilities.query.graph.base import ToolRecord, record_of
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.surface.catalogs import introspecting
+from agent_utilities.server.surface.surface import Surface, Verdict
+from agent_utilities.server.tool_origin import origin_of
+from agent_utilities.server.whole_catalog import admitted, everybodys, everything
+from agent_utilities.query.resolution.answer import CallerScope, LiveTools
+from agent_utilities.runtime.waiting import in_turns
+from agent_utilities.selection.model import NOTHING
+
+_N_SEEN = 64
+_UNUSED = {"input_schema", "output_schema", "icons"}
+
+
+@dataclass(frozen=True, eq=False)
+class Introspected:
+    """The server's tools as they were last introspected, whoever may use them.
+
+    Args:
+        versions: of each name, the version whose words are in graph and index.
+        guarded: names of those that not everybody may use, since they, or what they come from, check it themselves.
+    """
+
+    catalog: Catalog
+    versions: Mapping[str, str | None]
+    guarded: frozenset[str]
+
+    @cached_property
+    def stamps(self) -> frozenset[bytes]:
+        """Hashes over each of the tools: one that has changed has another."""
+        return frozenset(entry.stamp for entry in self.catalog.entries)
+
+    def names_in(self, tools: Sequence[Tool]) -> frozenset[str]:
+        """Return the names of listed tools whose words are known; those of another version are not theirs to find."""
+        return frozenset(
+            tool.name for tool in tools if tool.name in self.versions and self.versions[tool.name] == tool.version
+        )
+
+
+class Introspection:
+    """Lists a server's tools for graph and ranker, past bounds and `auth` checks: showing them holds those."""
+
+    def __init__(self, server: AgentServer, on_news: Callable[[], None]) -> None:
+        self._server, self._surface = server, server.surface
+        self._on_news = on_news
+        self._last: Introspected | None = None
+        self._seen: LRUCache[tuple[str, str], None] = LRUCache(_N_SEEN)
+
+    def forget(self) -> None:
+        """Forget what was introspected: the server has stopped."""
+        self._last = None
+
+    async def scope(self, bounds: Verdict) -> CallerScope | None:
+        """Return the tools that a query may be answered with under bounds, or None before they were introspected."""
+        last = self._last
+        if last is None:
+            return None
+        refused = last.guarded
+        if refused:
+            with introspecting():
+                refused -= last.names_in(await admitted(self._server))
+        await self._surface.judge("tool", last.catalog, bounds)
+        return caller_scope(self._surface, bounds, last.catalog, refused)
+
+    def listed(self, catalog: Catalog) -> None:
+        """Take note of what a caller was listed: tools of a provider may have come or changed without its telling."""
+        last = self._last
+        if last is None or catalog.digest == last.catalog.digest:
+            return
+        pair = (last.catalog.digest, catalog.digest)
+        if pair in self._seen:
+            return
+        self._seen[pair] = None
+        if any(entry.stamp not in last.stamps for entry in catalog.entries):
+            self._on_news()
+
+    async def live_tools(self) -> LiveTools:
+        """Return the live tools as graph and ranker take them.
+
+        Of several versions the one that the operator permits is taken: a denied one's words must find nothing.
+        """
+        with introspecting():
+            tools, catalog = await everything(self._server)
+        verdict = self._surface.verdict(NOTHING, shapes_lists=False)
+        by_name: dict[str, list[Tool]] = {}
+        async for tool in in_turns(tools):
+            by_name.setdefault(tool.name, []).append(tool)
+        records: list[ToolRecord] = []
+        documents: list[ToolDocument] = []
+        versions: dict[str, str | None] = {}
+        async for versions_of_one in in_turns(by_name.values()):
+            tool = self._representative(versions_of_one, verdict)
+            versions[tool.name] = tool.version
+            definition = tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude=_UNUSED)
+            origin = origin_of(tool, self._server)
+            records.append(record_of(definition, origin.server if origin.is_upstream else None))
+            read = {**definition, "inputSchema": tool.parameters}
+            documents.append(document(read, server=origin.server, own_name=origin.own_name))
+        with introspecting():
+            self._last = await self._introspected(tools, catalog, versions)
+        return LiveTools(_digest(catalog, documents), records, documents)
+
+    def _representative(self, versions_of_one: Sequence[Tool], verdict: Verdict) -> Tool:
+        """Return the version of a tool whose words stand for all of them: the highest that the operator permits."""
+        with self._surface.under_verdict(verdict):
+            permitted = [
+                each for each in versions_of_one if each.version is None or self._surface.permits("tool", each)
+            ]
+        (tool,) = dedupe_with_versions(permitted or list(versions_of_one), lambda tool: tool.name)
+        return tool
+
+    async def _introspected(
+        self, tools: Sequence[Tool], catalog: Catalog, versions: Mapping[str, str | None]
+    ) -> Introspected:
+        """Return what was introspected; what a caller without any token is not listed is not everybody's.
+
+        Components that come through another server don't tell that they are guarded there.
+        """
+        guarded = frozenset(tool.name for tool in tools if tool.auth is not None)
+        introspected = Introspected(catalog, versions, guarded)
+        if any(not isinstance(provider, LocalProvider) for provider in self._server.providers):
+            listed = introspected.names_in(await everybodys(self._server))
+            introspected = replace(introspected, guarded=guarded | (versions.keys() - listed))
+        return introspected
+
+
+def caller_scope(surface: Surface, verdict: Verdict, catalog: Catalog, refused: frozenset[str]) -> CallerScope:
+    """Return the tools that a verdict permits, without those whose own `auth` check refuses the caller."""
+
+    def names() -> frozenset[str]:
+        permitted = surface.decision("tool", catalog, verdict).permitted_names
+        return permitted - refused if refused else permitted
+
+    return CallerScope(f"{catalog.digest}:{verdict.effective.bounds_digest}:{sorted(refused)}", names)
+
+
+def _digest(catalog: Catalog, documents: Sequence[ToolDocument]) -> str:
+    """Return a digest of what is ranked: of the tools, and of what is known of their servers where anything is."""
+    texts = dict.fromkeys((each.server, each.server_text) for each in documents if each.server_text)
+    of_servers = blake2b(repr(list(texts)).encode(), digest_size=16).hexdigest() if texts else ""
+    return catalog.digest + of_servers

@@ -1,0 +1,124 @@
+"""Any OpenAI-compatible embeddings endpoint: Ollama, TEI, vLLM and others."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import httpx2
+
+from agent_utilities.errors import RankerError
+from agent_utilities.query.ranking.arrays import Vectors, np
+from agent_utilities.query.ranking.embedding import TextRole
+
+KEY_VARIABLE = "MCP_EMBEDDINGS_API_KEY"
+_N_AT_A_TIME = 64
+_N_CHARACTERS = 8_000
+_REST_S, _LONGEST_REST_S = 30.0, 600.0
+"""How long it is left alone after a failure, and where it says so itself (`Retry-After`) at most."""
+
+
+class Endpoint:
+    """A provider at a URL. After a failure it is left alone for a while, so that no request waits for it in vain.
+
+    Args:
+        url: the API's base, such as `http://127.0.0.1:11434/v1`.
+        api_key: sent as bearer token; by default that of `MCP_EMBEDDINGS_API_KEY`, if set.
+        request_timeout_s: the longest that a request waits for its vectors.
+        indexing_timeout_s: the same for a batch of what is indexed in the background, be it documents or queries.
+    """
+
+    claim_distance: float = 0.0
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        api_key: str | None = None,
+        request_timeout_s: float = 1.0,
+        indexing_timeout_s: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = f"{url.rstrip('/')}#{model}"
+        self._url = f"{url.rstrip('/')}/embeddings"
+        self._model = model
+        key = api_key or os.environ.get(KEY_VARIABLE, "")
+        self._client = httpx2.Client(headers={"authorization": f"Bearer {key}"} if key else {}, trust_env=False)
+        self._request_timeout_s, self._indexing_timeout_s = request_timeout_s, indexing_timeout_s
+        self._clock = clock
+        self._rests_until: tuple[float, str] = float("-inf"), ""
+        """Until when it is left alone, on its clock, and why. One value, since several threads ask."""
+
+    def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """Return one vector a text, in order: those of a request together in the time that it waits, others by batches.
+
+        Raises:
+            RankerError: the endpoint is down, slow, refuses, or answers nonsense; or did so a moment ago.
+        """
+        rests_until_s, cause = self._rests_until
+        if self._clock() < rests_until_s:
+            raise RankerError(cause)
+        timeout_s, n_waits = self._indexing_timeout_s, 1 + len(texts) // _N_AT_A_TIME
+        if role == "request":
+            timeout_s, n_waits = self._request_timeout_s, 1
+        vectors: list[Any] = []
+        until_s = self._clock() + n_waits * timeout_s
+        for start in range(0, len(texts), _N_AT_A_TIME):
+            some = [text[:_N_CHARACTERS] for text in texts[start : start + _N_AT_A_TIME]]
+            vectors += self._post(some, min(timeout_s, until_s - self._clock()))
+        try:
+            return np.array(vectors, dtype=np.float32)
+        except (TypeError, ValueError):
+            raise self._failed("gives vectors that are none") from None
+
+    def close(self) -> None:
+        """Give its connections back."""
+        self._client.close()
+
+    def _post(self, texts: list[str], timeout_s: float) -> list[Any]:
+        """Return what stands where a vector should, for each text in order."""
+        body = {"model": self._model, "input": texts, "encoding_format": "float"}
+        if timeout_s <= 0:
+            raise self._failed("is too slow")
+        try:
+            with self._client.stream("POST", self._url, json=body, timeout=timeout_s) as response:
+                content = self._read(response, self._clock() + timeout_s)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise self._failed(f"can't be asked: {str(error) or type(error).__name__}") from None
+        if response.status_code != 200:
+            raise self._failed(f"answered {response.status_code}", _retry_after_s(response))
+        try:
+            rows = sorted(json.loads(content)["data"], key=lambda row: row["index"])
+            vectors = [row["embedding"] for row in rows]
+        except (ValueError, KeyError, TypeError):
+            raise self._failed("answers no embeddings") from None
+        if len(vectors) != len(texts):
+            raise self._failed(f"gives {len(vectors)} vectors for {len(texts)} texts")
+        return vectors
+
+    def _read(self, response: httpx2.Response, until_s: float) -> bytes:
+        """Return an answer's content; the client's own timeout is for each part of it, however many come."""
+        parts: list[bytes] = []
+        for part in response.iter_bytes():
+            if self._clock() > until_s:
+                raise httpx2.ReadTimeout("the answer takes too long")
+            parts.append(part)
+        return b"".join(parts)
+
+    def _failed(self, what: str, rest_s: float | None = None) -> RankerError:
+        """Leave the endpoint alone for a while, and return the error that says why."""
+        cause = f"the endpoint {self.name!r} {what}"
+        self._rests_until = self._clock() + (_REST_S if rest_s is None else rest_s), cause
+        return RankerError(cause)
+
+
+def _retry_after_s(response: httpx2.Response) -> float | None:
+    """Return how long an endpoint asks to be left alone, or None where it doesn't say."""
+    try:
+        return min(_LONGEST_REST_S, max(0.0, float(response.headers["retry-after"])))
+    except (KeyError, ValueError):
+        return None

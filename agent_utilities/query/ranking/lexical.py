@@ -1,0 +1,320 @@
+"""The lexical ranker: always there, in well under a millisecond, with numpy and a stemmer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from math import hypot
+
+from agent_utilities.catalog.document import ToolDocument, split_identifier
+from agent_utilities.catalog.words import without_negated
+from agent_utilities.query.ranking import base
+from agent_utilities.query.ranking.answerability import PastRequests
+from agent_utilities.query.ranking.arrays import NDArray, Places, Scores, np
+from agent_utilities.query.ranking.base import N_DECIMALS, Parts, Ranking
+from agent_utilities.query.ranking.request_terms import RequestTerms
+from agent_utilities.query.ranking.terms import DocumentTerms, Postings, Reader, spellings_of
+
+REQUEST_SHARE = 0.4
+"""Of what a tool's own text has in common with others, what a request has: users have words of their own."""
+LEAST_CUT = 0.02
+"""Of catalogs so small or so varied that their tools share no words: a common word among many says nothing there."""
+N_TOOLS_HALF = 24
+"""With so many tools the measure counts half: few tools that all bear one word would ask it of every request."""
+_N_SAMPLE = 64
+_N_SAMPLE_ENTRIES = 2_000_000
+CLAIM_DISTANCE, CLAIM_SHARE = 0.5, 0.85
+SERVER_WEIGHT = 0.4
+_N_NEIGHBOURS = 8
+_OWN_QUANTILE = 0.05
+PAST_EVIDENCE = 0.5
+"""Of the words of past requests where it is asked whether a request is answered at all."""
+_LEAST_NORM = 1e-6
+_MENTION = re.compile(r"\w[\w./:-]*")
+_QUOTES = ("`", '"', "'")
+
+
+def places_by_name(documents: Sequence[ToolDocument]) -> Mapping[str, Sequence[int]]:
+    """Return where the tools of a catalog stand, by folded name.
+
+    A name is as callers see it, and as the tool's server calls it, the latter with and without the server.
+    """
+    places: dict[str, list[int]] = {}
+    for place, document in enumerate(documents):
+        own_name = document.read_name.casefold()
+        names = {document.name.casefold(), own_name}
+        if document.server:
+            names.add(f"{document.server.casefold()}/{own_name}")
+        for name in names:
+            places.setdefault(name, []).append(place)
+    return places
+
+
+@dataclass(frozen=True, eq=False)
+class LexicalView:
+    """The permitted tools of a catalog, with the weights that words have among them alone.
+
+    Args:
+        documents: their words.
+        postings: what those are worth.
+        names: the places in the catalog of each name.
+        server_of: (n_tools,) the number of each one's server.
+        server_sizes: (n_servers,) how many tools each server has.
+        places: (n_tools,) where they stand in the catalog, ascending; None where they are all of it.
+        positions: (n_catalog,) where each tool of the catalog stands among them, -1 for nowhere; None likewise.
+    """
+
+    documents: Sequence[DocumentTerms]
+    postings: Postings
+    names: Mapping[str, Sequence[int]]
+    server_of: Places
+    server_sizes: Places
+    places: Places | None = None
+    positions: Places | None = None
+
+    @property
+    def n_tools(self) -> int:
+        """How many tools are permitted."""
+        return len(self.documents)
+
+    @property
+    def n_bytes(self) -> int:
+        """What it takes, and the places of its tools."""
+        of_catalog = 0 if self.positions is None else self.positions.nbytes
+        return self.postings.n_bytes + 5 * 8 * self.n_tools + of_catalog
+
+    @cached_property
+    def cut(self) -> float:
+        """The least first score that claims anything.
+
+        As for vectors it follows what 19 of 20 tools' own words reach against the eighth nearest other tool.
+        """
+        if self.n_tools <= _N_NEIGHBOURS:
+            return LEAST_CUT
+        own = float(np.quantile(self._evidence_of_own(), _OWN_QUANTILE))
+        weight = self.n_tools / (self.n_tools + N_TOOLS_HALF)
+        return round(max(LEAST_CUT, REQUEST_SHARE * weight * own), N_DECIMALS)
+
+    def _evidence_of_own(self) -> Scores:
+        """Return the evidence of tools' own words where eight nearest others were not there: (n_sampled,).
+
+        A sample stands for the catalog, spread over it evenly: fewer tools where their words are many tools'.
+        """
+        n_tools, postings = self.n_tools, self.postings
+        sizes = np.diff(postings.starts).astype(np.float64)
+        entries_per_tool = max(1.0, float((sizes**2).sum()) / n_tools)
+        n_sampled = min(n_tools, _N_SAMPLE, max(2 * _N_NEIGHBOURS, int(_N_SAMPLE_ENTRIES / entries_per_tool)))
+        evidence = np.zeros(n_sampled, dtype=np.float32)
+        for position, place in enumerate(np.linspace(0, n_tools - 1, n_sampled).astype(int).tolist()):
+            rows = np.unique(self.documents[place].own_terms)
+            if len(rows):
+                entries = np.concatenate([np.arange(postings.starts[row], postings.starts[row + 1]) for row in rows])
+                weights = postings.weights[entries]
+                scores = np.bincount(postings.owners[entries], weights=weights, minlength=n_tools)
+                scores[place] = -1
+                nth = np.partition(scores, n_tools - _N_NEIGHBOURS)[n_tools - _N_NEIGHBOURS]
+                evidence[position] = nth / float(np.linalg.norm(postings.idf[rows]))
+        return evidence
+
+    def rank(self, query: str, limit: int, past: PastRequests | None = None, parts: Parts | None = None) -> Ranking:
+        """Return the tools that share words with a request, or with requests that they answered. See `Index.rank`.
+
+        The words that no tool has count against what the others find, twice: a request of many of them is about
+        something else.
+        """
+        if not self.n_tools:
+            return Ranking()
+        query = without_negated(query)
+        terms = RequestTerms.of(query, self.postings)
+        scores = terms.scores(self.postings)
+        eligible = scores > 0
+        of_servers = SERVER_WEIGHT * self.server_means(scores)
+        norm = max(_LEAST_NORM, hypot(*terms.idf))
+        share = terms.known_share / norm
+        if parts is not None:
+            parts |= {"words": scores * share, "server": of_servers * share}
+        scores = scores + of_servers
+        scores *= share
+        least = base.least_claimed(scores * eligible, CLAIM_DISTANCE, CLAIM_SHARE)
+        named = self.named_in(query)
+        evidence = None
+        if past is not None:
+            learned, places = self.permitted(past.places)
+            gains = past.word_scores(query, self.postings)[learned] / norm
+            if not named:
+                evidence = max(float((scores * eligible).max()), PAST_EVIDENCE * float(gains.max(initial=0)))
+            eligible[places[gains > 0]] = True
+            own, scores = scores, base.raise_best(scores, places, gains, eligible)
+            if parts is not None:
+                parts["past requests"] = scores - own
+        eligible[named] = True
+        lift = float(scores.max()) + 1
+        return self.ranking(
+            terms, scores, named, lift, least, self.cut, limit, eligible=eligible, evidence=evidence, parts=parts
+        )
+
+    def ranking(
+        self,
+        terms: RequestTerms,
+        scores: Scores,
+        named: Sequence[int],
+        lift: float,
+        least: float,
+        cut: float,
+        limit: int,
+        *,
+        eligible: NDArray[np.bool_] | None = None,
+        evidence: float | None = None,
+        parts: Mapping[str, Scores] | None = None,
+    ) -> Ranking:
+        """Return the ranking that scores come to.
+
+        Args:
+            scores: (n_tools,) how well each tool fits.
+            named: the tools that the request names; they stand first, and their scores rise by `lift`.
+            least: the least score that is claimed.
+            cut: the least first score that claims anything.
+            eligible: (n_tools,) which may be ranked, or None for all.
+            evidence: how well the request is answered, which is then the first score; where None, that of the best.
+            parts: what `scores` are the sum of, each (n_tools,); None where nobody wants to know.
+        """
+        lifted = scores.copy() if named else scores
+        lifted[named] += lift
+        best = base.best_places(lifted, eligible, limit)
+        ranked_scores = base.round_scores(lifted[best])
+        if evidence is not None and len(best):
+            ranked_scores = (ranked_scores - ranked_scores[0] + round(evidence, N_DECIMALS)).round(N_DECIMALS)
+        told: dict[str, tuple[float, ...]] = {}
+        if parts is not None and len(best):
+            told = {name: tuple(part[best].tolist()) for name, part in parts.items()}
+            told["name"] = tuple((lifted - scores)[best].tolist())
+            # That how well a request is answered stands first moves all scores alike.
+            told["answered at all"] = tuple((ranked_scores - lifted[best]).tolist())
+        abstained = not len(best) or (not named and float(ranked_scores[0]) < cut)
+        return Ranking(
+            indexes=tuple((best if self.places is None else self.places[best]).tolist()),
+            scores=tuple(ranked_scores.tolist()),
+            abstained=abstained,
+            matched=self._matched(terms, best),
+            n_claimed=0 if abstained else base.count_claimed(scores[best], least, best, named),
+            cut=cut,
+            parts=told,
+        )
+
+    def server_means(self, scores: Scores) -> Scores:
+        """Return for each tool the mean score of its server's tools: (n_tools,); 0 where there is one server only."""
+        if len(self.server_sizes) < 2:
+            return np.zeros(self.n_tools, dtype=np.float32)
+        means = np.bincount(self.server_of, weights=scores, minlength=len(self.server_sizes)) / self.server_sizes
+        return means.astype(np.float32).take(self.server_of)
+
+    def permitted(self, places: Places) -> tuple[Places, Places]:
+        """Return which of some tools of the catalog are permitted, and where those stand among the permitted ones."""
+        if self.positions is None:
+            return np.arange(len(places)), places
+        positions = self.positions[places]
+        chosen = np.flatnonzero(positions >= 0)
+        return chosen, positions[chosen]
+
+    def named_in(self, query: str) -> list[int]:
+        """Return the tools whose names stand in a request as they are written.
+
+        A name of one word counts only where it is the whole request or stands in backticks or quotes: it may be just
+        a word.
+        """
+        text = query.strip()
+        places = set(self.names.get(text.casefold(), ()))
+        for match in _MENTION.finditer(text):
+            mention = match.group().rstrip(".:/-")
+            start, end = match.start(), match.start() + len(mention)
+            is_quoted = text.endswith(_QUOTES, 0, start) and text.startswith(_QUOTES, end)
+            if is_quoted or " " in split_identifier(mention):
+                places.update(self.names.get(mention.casefold(), ()))
+        named: list[int] = self.permitted(np.array(sorted(places)))[1].tolist() if places else []
+        return named
+
+    def evidence(self, text: str) -> float:
+        """Return how well the best tool fits a text, servers and names aside; 0 where none has a word of it."""
+        terms = RequestTerms.of(text, self.postings)
+        if not terms.word_by_row:
+            return 0.0
+        return float(terms.scores(self.postings).max()) / max(_LEAST_NORM, hypot(*terms.idf))
+
+    def _matched(self, terms: RequestTerms, places: Places) -> tuple[tuple[str, ...], ...]:
+        """Return for each of some tools the words of a request that stand in it, in the request's order."""
+        words: list[list[str]] = [[] for _ in places]
+        if len(places) and terms.word_by_row:
+            having = [self.postings.owners[self.postings.slice_of(row)] for row in terms.word_by_row]
+            # Numbers that tell a term and a tool at once are in order, since the tools of each term are.
+            firsts = np.arange(len(having)) * self.n_tools
+            keys = np.repeat(firsts, list(map(len, having))) + np.concatenate(having)
+            wanted = firsts[:, None] + places
+            found = keys.take(keys.searchsorted(wanted), mode="clip") == wanted
+            told = list(terms.word_by_row.values())
+            for term, position in zip(*(each.tolist() for each in found.nonzero()), strict=True):
+                if told[term] not in words[position]:
+                    words[position].append(told[term])
+        return tuple(map(tuple, words))
+
+
+class LexicalRanker:
+    """Ranks by the words that a request and a tool share."""
+
+    def index(self, documents: Sequence[ToolDocument], cause: str = "") -> LexicalIndex:
+        """Return an index of documents in catalog order.
+
+        `cause` says why there is no more than a lexical index, where more was asked for.
+        """
+        reader = Reader()
+        terms = [reader.read(document) for document in documents]
+        server_numbers: dict[str, int] = {}
+        servers = [server_numbers.setdefault(document.server, len(server_numbers)) for document in documents]
+        numbers, names = dict(reader.numbers), places_by_name(documents)
+        postings = partial(Postings.of, term_numbers=numbers, spellings=cache(partial(spellings_of, numbers)))
+        view = partial(_view, terms, postings, names, np.array(servers, dtype=np.intp))
+        return LexicalIndex(base.views_of(view(), len(documents), view), cause)
+
+
+def _view(
+    documents: Sequence[DocumentTerms],
+    postings_of: Callable[[Sequence[DocumentTerms]], Postings],
+    names: Mapping[str, Sequence[int]],
+    servers: Places,
+    places: Places | None = None,
+) -> LexicalView:
+    """Return the view of the tools at some places, ascending: what reading these alone would give; None for all."""
+    positions = None
+    if places is not None:
+        positions = np.full(len(documents), -1, dtype=np.intp)
+        positions[places] = np.arange(len(places))
+        documents, servers = [documents[place] for place in places.tolist()], servers[places]
+    _, server_of, server_sizes = np.unique(servers, return_inverse=True, return_counts=True)
+    return LexicalView(documents, postings_of(documents), names, server_of, server_sizes, places, positions)
+
+
+@dataclass(frozen=True, eq=False)
+class LexicalIndex:
+    """A catalog to search by words.
+
+    Args:
+        view: returns what an index of a catalog of the permitted tools only would have.
+        cause: why there is no more than this.
+        past: what was asked of its tools before; None where nothing was learned.
+    """
+
+    view: Callable[[Sequence[int] | None], LexicalView]
+    cause: str = ""
+    past: PastRequests | None = None
+
+    def rank(
+        self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25, parts: Parts | None = None
+    ) -> Ranking:
+        """Return the tools that share words with a request, or with requests that they answered."""
+        ranking = self.view(permitted).rank(query, limit, self.past, parts)
+        return replace(ranking, cause=self.cause) if self.cause else ranking
+
+    def learn(self, past: PastRequests) -> LexicalIndex:
+        """Return the same index that knows past requests too."""
+        return replace(self, past=past if len(past.places) else None)

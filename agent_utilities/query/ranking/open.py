@@ -1,0 +1,107 @@
+"""Rankers and providers by name, each importing what it needs when it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent_utilities.errors import InputError, RankerError
+from agent_utilities.query.ranking.arrays import Vectors, np
+from agent_utilities.query.ranking.embedding import Provider, TextRole
+
+if TYPE_CHECKING:
+    from agent_utilities.query.ranking.hybrid import HybridRanker
+    from agent_utilities.query.ranking.lexical import LexicalRanker
+
+
+def open_ranker(kind: str, provider: str = "minilm", cache: Path | None = None) -> LexicalRanker | HybridRanker:
+    """Return a ranker, lexical, embedding or hybrid; no model is loaded before its first index.
+
+    Args:
+        provider: what embeds: see `open_provider`.
+        cache: the file where vectors are kept between processes, or None.
+
+    Raises:
+        InputError: no such ranker or provider.
+    """
+    if kind == "lexical":
+        from agent_utilities.query.ranking.lexical import LexicalRanker
+
+        return LexicalRanker()
+    if kind not in ("embedding", "hybrid"):
+        raise InputError("no such ranker", kind, "ranker", "give lexical, embedding or hybrid")
+    return open_hybrid(kind, provider, cache)
+
+
+def open_hybrid(kind: str, provider: str, cache: Path | None) -> HybridRanker:
+    """Return a ranker that embeds, whose embedder others may use too; no model is loaded yet."""
+    from agent_utilities.query.ranking.hybrid import LEXICAL_WEIGHT, HybridRanker
+    from agent_utilities.query.ranking.vector_store import VectorStore
+
+    check_provider(provider)
+    store = VectorStore(cache) if cache else None
+    return HybridRanker(lambda: open_provider(provider), store, LEXICAL_WEIGHT if kind == "hybrid" else 0.0)
+
+
+def check_provider(text: str) -> None:
+    """Refuse a provider that can't be meant, as an `InputError`."""
+    name = text.partition(":")[0]
+    if name in ("http", "https"):
+        if not text.partition("#")[2]:
+            hint = "write it as http://127.0.0.1:11434/v1#all-minilm"
+            raise InputError("an endpoint without a model", text, "provider", hint)
+    elif text != "minilm" and name != "fastembed":
+        raise InputError("no such provider", text, "provider", "give minilm, fastembed[:model] or an endpoint's URL")
+
+
+def open_provider(text: str) -> Provider:
+    """Return a provider: `minilm`, `fastembed`, `fastembed:MODEL`, or the URL of an endpoint as `URL#MODEL`.
+
+    Raises:
+        InputError: no such provider.
+        RankerError: it can't be had here.
+    """
+    check_provider(text)
+    name, _, model = text.partition(":")
+    if name == "minilm":
+        from agent_utilities.query.ranking.minilm import MiniLM
+
+        return MiniLM()
+    if name == "fastembed":
+        return FastEmbed(model or FASTEMBED_MODEL)
+    from agent_utilities.query.ranking.endpoint import Endpoint
+
+    url, _, model = text.partition("#")
+    return Endpoint(url, model)
+
+
+FASTEMBED_MODEL = "BAAI/bge-small-en-v1.5"
+
+
+class FastEmbed:
+    """A model of the `fastembed` library, on ONNX, that is downloaded once; without a network it tries for 39 s.
+
+    Raises:
+        RankerError: fastembed is absent, knows no such model, or can't have it.
+    """
+
+    claim_distance: float = 0.0
+
+    def __init__(self, model: str) -> None:
+        self.name = f"fastembed:{model}"
+        try:
+            self._model = import_module("fastembed").TextEmbedding(model_name=model)
+        except ImportError:
+            raise RankerError("fastembed is absent; install fastembed beside this package") from None
+        except Exception as error:  # whatever a download raises
+            raise RankerError(f"{model!r} can't be loaded: {error}") from None
+
+    def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+        """Return one vector a text, in order."""
+        embed = self._model.passage_embed if role == "document" else self._model.query_embed
+        try:
+            return np.array(list(embed(list(texts))), dtype=np.float32)
+        except Exception as error:  # whatever the runtime raises
+            raise RankerError(f"{self.name!r} can't embed: {error}") from None

@@ -1,0 +1,161 @@
+"""A request's words as the tools of a catalog have them: as they stand, joined, in parts, or nearly so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from operator import add
+
+from agent_utilities.catalog.words import PARTICLES, STOPWORDS, parts, stopwords_of, tokens
+from agent_utilities.query.ranking.arrays import Scores
+from agent_utilities.query.ranking.terms import GRAM, LEAST_LETTERS, Postings, as_one, grams, stem
+
+_N_QUERY_WORDS = 256
+_N_QUERY_CHARACTERS = 8_000
+_MOST_WORDS_TO_MEND = 4
+"""Of a request of more words some other is spelt right, and what is asked without a tool would be bent into one."""
+_LETTERS_TO_TRUST = 8
+"""With how many letters a word is no other by chance."""
+_LEAST_GRAMS = 0.5
+"""Of a word's grams, the share that some tool must have for the word to be known by them."""
+
+
+@dataclass(eq=False, slots=True)
+class RequestTerms:
+    """A request's terms, read word after word.
+
+    Args:
+        postings: of the tools.
+        idf_by_row: how rare each term is that some tool has and that counts for or against, by its row.
+        beside: rows that count for the tools that have them, and neither for nor against the request.
+        word_by_row: the word as it stands in the request, in the request's order.
+        unknown: terms that no tool has.
+        particles: the rows of words that choose between tools that have others, and find none.
+    """
+
+    postings: Postings
+    idf_by_row: dict[int, float] = field(default_factory=dict)
+    beside: dict[int, None] = field(default_factory=dict)
+    word_by_row: dict[int, str] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+    particles: dict[int, None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, query: str, postings: Postings) -> RequestTerms:
+        """Return those of a request: of its first 256 words, or 8,000 characters."""
+        terms = cls(postings)
+        terms._read(query[:_N_QUERY_CHARACTERS])
+        return terms
+
+    @property
+    def idf(self) -> tuple[float, ...]:
+        """How rare each is that counts for or against: of those that some tool has first, then of the others."""
+        return (*self.idf_by_row.values(), *[self.postings.max_idf] * len(self.unknown))
+
+    @property
+    def known_share(self) -> float:
+        """The share of the terms, weighed by how rare they are, that some tool has; 0 of no terms."""
+        known = sum(self.idf_by_row.values())
+        return known / (known + self.postings.max_idf * len(self.unknown) or 1.0)
+
+    def scores(self, postings: Postings) -> Scores:
+        """Return what the terms are worth to each tool: (n_tools,)."""
+        scores = postings.sums({**self.idf_by_row, **self.beside})
+        return scores + postings.sums(self.particles) * (scores > 0) if self.particles else scores
+
+    def _read(self, text: str) -> None:
+        stopwords = stopwords_of(text)
+        told = self._told(text)[:_N_QUERY_WORDS]
+        n_content = sum(word not in stopwords for word in told)
+        joined = self._joined(told)
+        for place, word in enumerate(told):
+            if n_content and word in stopwords:
+                if word in PARTICLES and (row := self.postings.row(word)) is not None:
+                    self.particles[row] = None
+                continue
+            missing = self._take(word, word, stem(word))
+            if len(missing) < 2:
+                self.unknown.update(missing)
+                self._take_beside(word, as_one(word))
+            elif place not in joined and not self._take_what_is_near(word, n_content):
+                self.unknown.update(missing)
+            if stopwords is not STOPWORDS or not word.isascii():
+                self._take_beside(word, *grams(word))
+
+    def _told(self, text: str) -> list[str]:
+        """Return the words of a request; what is written as one, and what some tool has as one, is one."""
+        told: list[str] = []
+        for token in tokens(text):
+            words, whole = parts(token), token.casefold()
+            is_one = len(words) > 1 and any(map(self._has, (whole, stem(whole), as_one(whole))))
+            told += [whole] if is_one else words
+        return told
+
+    def _has(self, term: str) -> bool:
+        return self.postings.row(term) is not None
+
+    def _take(self, word: str, *terms: str) -> list[str]:
+        """Take those of a word's terms that some tool has; return the others."""
+        missing: list[str] = []
+        for term in terms:
+            if (row := self.postings.row(term)) is None:
+                missing.append(term)
+            elif row not in self.idf_by_row:
+                self.idf_by_row[row] = float(self.postings.idf[row])
+                if term == terms[-1]:  # whatever has a word has its stem
+                    self.word_by_row.setdefault(row, word)
+        return missing
+
+    def _take_beside(self, word: str, *terms: str) -> None:
+        for term in terms:
+            if (row := self.postings.row(term)) is not None:
+                self.beside[row] = None
+                self.word_by_row.setdefault(row, word)
+
+    def _joined(self, told: list[str]) -> set[int]:
+        """Take neighbours that some tool has as one word, two or three; return the places of their words."""
+        places: set[int] = set()
+        pairs = list(map(add, told, told[1:]))
+        for n, joined in ((2, pairs), (3, map(add, pairs, told[2:]))):
+            for place, whole in enumerate(joined):
+                if self._has(stemmed := stem(whole)):
+                    self._take(whole, whole, stemmed)
+                    places.update(range(place, place + n))
+        return places
+
+    def _take_what_is_near(self, word: str, n_content: int) -> bool:
+        """Take what a word that no tool has may stand for; return whether there is anything."""
+        if not self._take(word, as_one(word)):
+            return True
+        if n_content <= _MOST_WORDS_TO_MEND and (meant := self._nearest(word, is_alone=n_content == 1)):
+            self._take(word, meant, stem(meant))
+        else:
+            pieces = grams(word) if self._has(GRAM) else []
+            if not pieces or sum(map(self._has, pieces)) < _LEAST_GRAMS * len(pieces):
+                return False
+            self._take_beside(word, *pieces)
+        self.unknown.add(word)
+        return True
+
+    def _nearest(self, word: str, *, is_alone: bool) -> str:
+        """Return the word of some tool that a word is most likely a misspelling of; empty where it is of none.
+
+        Beside other words less is taken for one, since most that no tool has are spelt as they should be: a letter left
+        out, put in or swapped between the first and the last, or mistyped where there are many.
+        """
+        letters, first, last = len(word), word[:1], word[-1:]
+        if letters < LEAST_LETTERS + (not is_alone) or not word.isalpha():
+            return ""
+        from rapidfuzz import process  # few requests need it
+        from rapidfuzz.distance import OSA
+
+        spellings = self.postings.spellings()
+        spelt = spellings.get(first + last, ())
+        if is_alone:
+            spelt = [each for ends, alike in spellings.items() if ends[0] == first or ends[1] == last for each in alike]
+        most = 2 if is_alone and letters >= _LETTERS_TO_TRUST else 1
+        near = [
+            (distance, each[0] != first, each)
+            for each, distance, _ in process.extract(word, spelt, scorer=OSA.distance, score_cutoff=most, limit=None)
+            if is_alone or len(each) != letters or letters >= _LETTERS_TO_TRUST or sorted(each) == sorted(word)
+        ]
+        return min([each for each in near if self._has(stem(each[2]))], default=(0, False, ""))[2]

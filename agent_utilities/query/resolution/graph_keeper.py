@@ -1,0 +1,260 @@
+"""One server's tools in the graph: brought in behind everything, asked with care, and left alone while it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from agent_utilities.query.graph import cypher
+from agent_utilities.query.graph.base import Cause, GraphError, ServerState, ToolGraph, ToolRecord
+from agent_utilities.query.graph.matching import match_literally, match_terms
+from agent_utilities.query.graph.sync import ToolEdge, server_state, sync, sync_edges
+from agent_utilities.query.resolution.answer import Limits
+from agent_utilities.runtime.waiting import Job, is_set
+
+logger = logging.getLogger("agent_utilities.graph")
+
+_T = TypeVar("_T")
+Introspect = Callable[[], Awaitable[Sequence[ToolRecord]]]
+"""Returns the live tools of the server; never runs a command that the graph holds."""
+EdgeSource = Callable[[], Awaitable[Sequence[ToolEdge]]]
+"""Returns the edges between the server's tools, as the log has them now."""
+
+_HOUR_S = 3600
+_CLOCK_SKEW_S = 5 * 60
+_AT_ONCE = 8
+_MOST_FAILURES = 3
+"""So many in a row, and the graph is left alone for a while; then it is tried by one request."""
+_ALONE_S = 5.0
+"""Longer than a statement may take, so that one request at a time tries."""
+
+
+class GraphKeeper:
+    """Keeps a server's tools in the graph, and which of them go together; knows what state they are in.
+
+    Args:
+        graph: the backend; opened and closed here.
+        fallback: what callers are given while the graph does not answer, for the log.
+        edges: what calls teach of tools that go together, asked at each fill and refresh; None where nothing does.
+        ttl_hours: the age from which the tools are stale.
+        now: UTC epoch seconds, for ages.
+        clock: monotonic seconds, for pauses after failures.
+    """
+
+    def __init__(
+        self,
+        graph: ToolGraph,
+        server: str,
+        introspect: Introspect,
+        limits: Limits,
+        fallback: str,
+        edges: EdgeSource | None = None,
+        ttl_hours: float = 24,
+        now: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.cause: Cause | None = "being filled"
+        """Why the graph does not answer, or None while it does."""
+        self.state: ServerState | None = None
+        """What the graph holds of the server; None before it holds anything."""
+        self.n_refreshes = 0
+        self.knows_edges = edges is not None
+        self._graph, self._server, self._introspect, self._limits = graph, server, introspect, limits
+        self._fallback, self._edges, self._ttl_hours = fallback, edges, ttl_hours
+        self._now, self._clock = now, clock
+        pace = {"gap_s": limits.refresh_gap_s, "limit_s": limits.refresh_s}
+        self._tools_job = Job(self._bring_in_tools, self._tools_failed, limits.retry_s, **pace)
+        self._edges_job = Job(self._bring_in_edges, self._edges_failed, limits.retry_s, **pace)
+        self.first_try_done = self._tools_job.first_try_done
+        """Set once the graph was filled with the live tools, or could not be at the first try."""
+        self._is_open = self._is_filled = False
+        self._opening = asyncio.Event()
+        # What was read before the graph was changed here may be of other tools, and what is read of others' changes.
+        self._n_changes = 0
+        self._edges_digest = ""
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._n_failures = 0
+        self._alone_until = 0.0
+
+    async def run(self) -> None:
+        """Open the graph, fill it and keep it, until cancelled.
+
+        It is opened when it is first wanted, or when the server has settled: a driver's import and an engine's start
+        take the interpreter for tenths of a second, which the first callers would wait for.
+        """
+        await is_set(self._opening, within_s=self._limits.settle_s)
+        self._tools_job.want()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tools_job.run())
+            group.create_task(self._edges_job.run())
+
+    async def close(self) -> None:
+        """Let go of the graph; one that hangs does not keep the server from stopping."""
+        try:
+            async with asyncio.timeout(self._limits.close_s):
+                await self._graph.close()
+        except Exception as error:
+            logger.warning("graph did not close cleanly: %r", error)
+
+    def open_now(self) -> None:
+        """Open the graph without waiting for the server to settle: a query was asked."""
+        self._opening.set()
+
+    def tools_changed(self) -> None:
+        """Have the tools brought in, since they have changed: they are introspected even while the graph fails."""
+        self._tools_job.want(hurry=True)
+
+    def edges_changed(self) -> None:
+        """Have the edges brought in; before the tools are in, these bring them along."""
+        if self.knows_edges and self.state is not None:
+            self._edges_job.want()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being brought in."""
+        return self._is_filled and self._tools_job.is_idle and self._edges_job.is_idle
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+
+    async def ask(self, read: Callable[[], Awaitable[_T]]) -> _T | GraphError:
+        """Return what some statements bring, or why they bring nothing; never fails."""
+        timeout_s = self._limits.statement_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._places.acquire()
+        except TimeoutError:
+            return GraphError("busy", f"{_AT_ONCE} other queries took {timeout_s} s")
+        try:
+            if self._is_left_alone():
+                return GraphError(self.cause or "failed", "left alone for a while after repeated failures")
+            async with asyncio.timeout(timeout_s):
+                found = await read()
+        except TimeoutError:
+            return self.failed(GraphError("too slow", f"no answer within {timeout_s} s"))
+        except Exception as error:
+            return self.failed(error if isinstance(error, GraphError) else GraphError("failed", error))
+        finally:
+            self._places.release()
+        self._succeeded()
+        return found
+
+    def _is_left_alone(self) -> bool:
+        """Whether the graph is not to be asked now; where it is, after failures, nobody else asks for a while."""
+        if self._n_failures < _MOST_FAILURES:
+            return False
+        now_s = self._clock()
+        if now_s < self._alone_until:
+            return True
+        self._alone_until = now_s + _ALONE_S
+        return False
+
+    def failed(self, error: GraphError) -> GraphError:
+        """Note a failure, and return it."""
+        self._n_failures += 1
+        if self._n_failures >= _MOST_FAILURES:
+            self._alone_until = self._clock() + _ALONE_S
+        if self.cause in (None, "being filled"):
+            logger.warning("%s; %s until it answers", error, self._fallback)
+        self.cause = error.cause
+        return error
+
+    def _succeeded(self) -> None:
+        self._n_failures = 0
+        if self.cause is not None:
+            logger.info("graph answers (%s)", self._graph.backend)
+        self.cause = None
+
+    async def check_held(self) -> None:
+        """Raise `GraphError`, and refresh the tools, where the graph holds others: another process may write it too."""
+        rows = await self._graph.read(cypher.HELD, {"server_name": self._server})
+        held = {row["name"]: (row["digest"], bool(row["has_tools"])) for row in rows}
+        nodes = () if self.state is None else self.state.nodes or (self.state,)
+        if held != {node.name: (node.digest, bool(node.n_tools)) for node in nodes}:
+            self.tools_changed()
+            raise GraphError("being filled", f"it no longer holds the tools of {self._server}")
+
+    # -- age ---------------------------------------------------------------------------------------------------------
+
+    def edition(self, *, with_edges: bool) -> str:
+        """Return what differs once the tools in the graph do, and the edges where asked; empty before there are any."""
+        if self.state is None:
+            return ""
+        return f"{self.state.digest}:{self._n_changes}" + (f":{self._edges_digest}" if with_edges else "")
+
+    def is_stale(self, state: ServerState) -> bool:
+        """Whether tools are older than they should be; a time stamp from the future, after a clock was set, is old."""
+        age_s = self._now() - state.updated_at_ms / 1000
+        return age_s > self._ttl_hours * _HOUR_S or age_s < -_CLOCK_SKEW_S
+
+    def refresh_if_stale(self) -> None:
+        """Have tools that are too old brought in anew, unless that is under way, or has just failed."""
+        if self.state is not None and self._tools_job.is_idle and self.is_stale(self.state):
+            self._tools_job.want()
+
+    def health(self) -> dict[str, Any]:
+        """Return what `/ready` tells of the graph."""
+        health: dict[str, Any] = {"backend": self._graph.backend, "status": "ready" if self.state else "filling"}
+        if self.cause is not None and self.cause != "being filled":
+            health |= {"status": "unavailable", "cause": self.cause}
+        if self.state is not None:
+            health |= {"age_s": max(0, round(self._now() - self.state.updated_at_ms / 1000))}
+        return health
+
+    # -- bringing in -------------------------------------------------------------------------------------------------
+
+    async def _bring_in_tools(self) -> None:
+        """Put what changed, drop what is gone; the tools are introspected whether or not the graph can be opened."""
+        self.n_refreshes += 1
+        opened, records = await asyncio.gather(self._open(), self._introspect(), return_exceptions=True)
+        for outcome in (opened, records):
+            if isinstance(outcome, BaseException):
+                raise outcome
+        assert not isinstance(records, BaseException)
+        report = await sync(self._graph, self._server, records, int(self._now() * 1000))
+        self.state = report.state
+        self._n_changes += bool(report.n_put or report.n_dropped)
+        self.edges_changed()
+        n_tools, n_put, n_dropped = report.state.n_tools, report.n_put, report.n_dropped
+        logger.info("graph holds %d tools of %s (%d put, %d dropped)", n_tools, self._server, n_put, n_dropped)
+        if not self._is_filled:
+            await self._warm_up()
+            self._succeeded()
+            self._is_filled = True
+
+    async def _open(self) -> None:
+        if self._is_open:
+            return
+        await self._graph.open()
+        self._is_open = True
+        state = await server_state(self._graph, self._server)
+        if state is not None and state.n_tools:
+            self.state = state
+            self._succeeded()
+
+    async def _warm_up(self) -> None:
+        """Run each statement once: a first time costs many times the others, and no caller should pay it."""
+        await match_literally(self._graph, self._server, "warm up")
+        await match_terms(self._graph, self._server, "warm up")
+        if self.knows_edges:
+            await match_literally(self._graph, self._server, "warm up", ("warm up",))
+
+    def _tools_failed(self, error: Exception, n_before: int) -> None:
+        """Tell of it once until it succeeds; what the graph holds from an earlier run, or for now, is used on."""
+        if self.state is None:
+            if isinstance(error, TimeoutError):
+                error = GraphError("too slow", "not filled in time")
+            self.failed(error if isinstance(error, GraphError) else GraphError("failed", repr(error)))
+        elif n_before == 0:
+            logger.warning("can't refresh %s in the graph (%s); what it holds is used on", self._server, error)
+
+    async def _bring_in_edges(self) -> None:
+        assert self._edges is not None
+        self._edges_digest = await sync_edges(self._graph, self._server, await self._edges())
+
+    def _edges_failed(self, error: Exception, n_before: int) -> None:
+        if n_before == 0:
+            message = "can't bring into the graph which tools of %s go together (%r); what it holds is used on"
+            logger.warning(message, self._server, error)

@@ -1,0 +1,1 @@
+"""Tool search: how models find and call what is not listed."""

@@ -1,0 +1,285 @@
+"""Tool search on one server: what is deferred for a caller, and the tools by which they get at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import mcp_types
+from cachetools import LRUCache
+from fastmcp.exceptions import ToolError
+from fastmcp.tools.base import Tool, ToolResult
+from fastmcp.tools.function_tool import FunctionTool
+from mcp_types import ToolAnnotations
+
+from agent_utilities.policy.deferral import is_new_turn, written
+from agent_utilities.search.entry_tools import (
+    ALIASES,
+    AS_MEANT,
+    DeferredTool,
+    EntryNames,
+    call_arguments,
+    call_definition,
+    deferred_text,
+    entry_names,
+    explained,
+    search_definition,
+)
+from agent_utilities.catalog.model import ComponentKind, entry
+from agent_utilities.errors import InputError, shortened
+from agent_utilities.query.feature import Query
+from agent_utilities.search.turns import (
+    KEY,
+    SearchEvent,
+    SearchMetrics,
+    SessionSearch,
+    Turns,
+    kept,
+    permitted_by,
+    permitted_of,
+)
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.events import Event
+from agent_utilities.server.feature import ALWAYS_LOADED, Answer, Feature, OwnTool
+from agent_utilities.server.request import Call, Request
+from agent_utilities.server.sessions import Session
+from agent_utilities.server.surface.surface import CALL_TOOL, Verdict
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.selection.model import NameSet
+from agent_utilities.policy.curation import Preferences
+from agent_utilities.policy.decision import Decision, Permitted
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+
+def search_tool(names: EntryNames, told: str, answer: Answer) -> Tool:
+    """Return `tool_search` as one caller is listed it."""
+    return _entry_tool(search_definition(names, told), answer, ToolAnnotations(read_only_hint=True))
+
+
+def call_tool(names: EntryNames) -> Tool:
+    """Return `call_tool` as it is listed; a call of it that names a tool is that tool's before it gets here."""
+    definition = call_definition(names)
+    name = definition["name"]
+
+    async def refuse(arguments: Mapping[str, Any]) -> NoReturn:
+        try:
+            what = f"'name' is {shortened(repr(call_arguments(arguments)[0]))}"  # its own, once too often
+        except InputError as error:
+            key = error.source.partition(": ")[2]
+            what = f"{key!r} is {error.value!r}" if key else f"there is no {error.value!r}"
+        raise ToolError(f"wrong arguments for {name}: {what}; {AS_MEANT}")
+
+    return _entry_tool(definition, refuse)
+
+
+def _entry_tool(definition: Mapping[str, Any], answer: Answer, annotations: ToolAnnotations | None = None) -> OwnTool:
+    return OwnTool(
+        name=definition["name"],
+        description=definition["description"],
+        parameters=definition["inputSchema"],
+        annotations=annotations,
+        meta=dict(ALWAYS_LOADED),
+        answer=answer,
+        purpose=f"by which deferred tools are {'called' if annotations is None else 'found'}",
+    )
+
+
+_MOST_WRAPPED = 4
+
+
+def unwrapped(call: Call, names: EntryNames) -> Call:
+    """Return the call of the tool that a call of `call_tool` names; any other as it is.
+
+    All else of the request stays: its `_meta`, with progress token and trace, and what a call as a task brings.
+    """
+    for _ in range(_MOST_WRAPPED):
+        if names.role(call.name) != "call":
+            break
+        given = call.params.get("arguments")
+        try:
+            name, arguments = call_arguments(given if isinstance(given, Mapping) else {})
+        except InputError:
+            break  # `call_tool` itself says what is wrong
+        call = replace(call, params={**call.params, "name": name, "arguments": arguments}, is_wrapped=True)
+    return call
+
+
+def with_schema(result: dict[str, Any], tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a failed call's result with the tool's schema, where the arguments are what is wrong.
+
+    A function says itself what is wrong with its arguments, and takes more than its schema does, such as `"5"` for a
+    number; of other tools the schema is all there is to go by.
+    """
+    content = result.get("content") or []
+    said = " ".join(str(each.get("text", "")) for each in content if isinstance(each, dict))
+    is_checked = not isinstance(tool, FunctionTool)
+    if (text := explained(tool.name, said, arguments, tool.parameters, is_checked=is_checked)) is None:
+        return result
+    added = mcp_types.TextContent(type="text", text=text).model_dump(by_alias=True, exclude_none=True)
+    return {**result, "content": [*content, added]}
+
+
+_N_TEXTS = 64
+_TextKey = tuple[str, NameSet, int | None, frozenset[str], str]
+"""Digest of what is permitted, pins and how many of them a list has room for, what is not listed, and a name."""
+_ALIASES = tuple(entry("tool", alias, read_only=True) for alias in ALIASES)
+"""As bounds judge them: a deny by name holds on them too."""
+
+
+class ToolSearch(Feature):
+    """Defers tools where that is asked for, and brings them back."""
+
+    name, keeps = KEY, SessionSearch
+    hears = (SearchEvent,)
+    limit_s = None  # the request's own deadline holds
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self._texts: LRUCache[_TextKey, str] = LRUCache(_N_TEXTS)
+        self._count: Callable[[SearchEvent], None] | None = None
+
+    def attach(self, host: AgentServer) -> None:
+        super().attach(host)
+        self._turns = Turns(host, self._query)
+
+    async def prefer(self, request: Request) -> Preferences:
+        if not _may_defer(request):
+            return request.verdict.preferences
+        return await self._turns.prefer(request)
+
+    async def done(self, request: Request) -> None:
+        """Have words that no list was turned by open a turn of their session, without the request waiting for it.
+
+        They came with a call, or with a list that was made before anything could rank tools for them.
+        """
+        if request.method in ("tools/list", "tools/call") and request.client is not None and _opens_turn(request):
+            self.host.start(self._turns.turn_later(request))
+
+    def register_metrics(self, registry: CollectorRegistry) -> None:
+        self._count = SearchMetrics(registry).count
+
+    def notify(self, event: Event) -> None:
+        """Count what tool search does, where anybody reads metrics."""
+        if isinstance(event, SearchEvent) and self._count is not None:
+            self._count(event)
+
+    # -- what is told ------------------------------------------------------------------------------------------------
+
+    async def instructions(self, request: Request) -> str | None:
+        """Return what a caller is told of what is deferred for them; None where nothing is."""
+        if not _may_defer(request):
+            return None
+        permitted = await permitted_of(self.host, request.verdict)
+        return await self._text(permitted, self._names(permitted, request.verdict)) if permitted.defers else None
+
+    async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
+        """Return how many tools are deferred in a list, and the value by which a later request is shown the same."""
+        if kind != "tool" or not decision.defers:
+            return {}
+        unlisted = request.verdict.unlisted.get(decision.catalog.digest, frozenset()) - decision.visible_names
+        n_deferred = len(decision.permitted) - len(decision.visible) - len(unlisted)
+        return {"deferred": n_deferred, "active": written(decision.active)}
+
+    async def _text(self, permitted: Permitted, names: EntryNames) -> str:
+        """Return the text for a caller: of all that may be deferred, so that it stays while tools are activated."""
+        preferences = permitted.preferences
+        pins = preferences.pins, preferences.deferral.max_tools
+        key = permitted.decision.permitted_digest, *pins, permitted.unlisted, names.search
+        if (text := self._texts.get(key)) is None:
+            decision = permitted.decision
+            components = self.host.surface.components_of("tool", decision.catalog)
+            deferred: dict[str, DeferredTool] = {}
+            for i in decision.permitted:
+                if (entry := decision.catalog.entries[i]).name in permitted.not_pinned:
+                    server = self.host.origin_of(components[i]).server.name if components else ""
+                    deferred[entry.name] = DeferredTool(server, tuple(sorted(entry.tags)))
+            told = partial(deferred_text, list(deferred.values()), len(permitted.not_pinned), search=names.search)
+            text = await in_daemon_thread(told)
+            if components:  # without them their servers are not known
+                self._texts[key] = text
+        return text
+
+    # -- entry tools -------------------------------------------------------------------------------------------------
+
+    async def tools_at_head(self, request: Request, decision: Decision) -> Sequence[Tool]:
+        if not decision.defers:
+            return []
+        verdict = request.verdict
+        permitted = await permitted_by(self.host, verdict, decision)  # tools may have come since it was prepared
+        if permitted.names <= decision.visible_names:
+            return []
+        names = self._names(permitted, verdict)
+        search = search_tool(names, await self._text(permitted, names), partial(self._answer, request))
+        entry_tools = [search, *([call_tool(names)] if names.call is not None else [])]
+        return entry_tools[: verdict.preferences.deferral.max_tools]
+
+    async def tool(self, name: str, request: Request) -> Tool | None:
+        if (permitted := await self._deferring(request)) is None:
+            return None
+        names = self._names(permitted, request.verdict)
+        match names.role(name):
+            case "search":
+                return search_tool(replace(names, search=name), "", partial(self._answer, request))
+            case "call":
+                return call_tool(names)
+        return None
+
+    async def _deferring(self, request: Request) -> Permitted | None:
+        """Return what a request permits where any of it may be deferred."""
+        permitted = await permitted_of(self.host, request.verdict) if _may_defer(request) else None
+        return permitted if permitted is not None and permitted.may_defer else None
+
+    def _names(self, permitted: Permitted, verdict: Verdict) -> EntryNames:
+        by_caller = verdict.effective.is_searched_by_caller(self.host.surface.operator.defers_by_default)
+        can_call = verdict.bounds.permits_entry_tool(CALL_TOOL, by_caller=by_caller)
+        denied = [alias.name for alias in _ALIASES if not verdict.bounds.permits_entry_tool(alias, by_caller=by_caller)]
+        return entry_names(permitted.decision.permitted_names, can_call=can_call, denied=denied)
+
+    async def _answer(self, request: Request, arguments: Mapping[str, Any]) -> ToolResult:
+        from agent_utilities.search.search import Searches  # with what ranks, which few servers need
+
+        permitted = await permitted_of(self.host, request.verdict)
+        names = self._names(permitted, request.verdict)
+        return await Searches(self.host, self._query, self._turns).answer(arguments, request, permitted, names)
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    async def before_call(self, request: Request, call: Call) -> Call:
+        """Return the call that a request makes by way of `call_tool`; a deferred tool that it calls is activated."""
+        if (permitted := await self._deferring(request)) is None:
+            return call
+        call = unwrapped(call, self._names(permitted, request.verdict))
+        await self._turns.used(request, call.name, permitted)
+        return call
+
+    async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of a failed call by `call_tool` with the tool's schema, where its arguments are wrong."""
+        if not call.is_wrapped or call.ok:
+            return result
+        tool = await self.host.get_tool(call.name)
+        permitted = await permitted_of(self.host, request.verdict)
+        if tool is None or call.name in permitted.unlisted:
+            return result
+        return with_schema(result, tool, call.arguments)
+
+
+def n_evicted(session: Session | None) -> int:
+    """Return how many loaded tools have gone out for others in a session so far."""
+    return 0 if session is None else kept(session).n_evicted
+
+
+def _may_defer(request: Request) -> bool:
+    return request.verdict.preferences.deferral.over is not None
+
+
+def _opens_turn(request: Request) -> bool:
+    """Whether the words of a session's request are not those of its last turn, and may still add to its set."""
+    preferences = request.verdict.preferences
+    if request.session is None or not _may_defer(request):
+        return False
+    can_be_answered = not request.lists_tools or preferences.resolution.status != "off"
+    return can_be_answered and is_new_turn(kept(request.session).active, preferences.query, preferences.deferral)

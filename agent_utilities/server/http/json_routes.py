@@ -1,0 +1,124 @@
+"""The HTTP routes beside MCP: the tool list as plain JSON, health, readiness and metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fastmcp.server.auth.middleware import RequireAuthMiddleware
+from fastmcp.tools.base import Tool
+from fastmcp.utilities.versions import dedupe_with_versions
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route, request_response
+
+from agent_utilities.policy.deferral import Active, Threshold, written
+from agent_utilities.catalog.context import n_tokens
+from agent_utilities.server.request import ToolsListed, request_in_force, sender_of, serving
+from agent_utilities.server.sessions import NOBODY, caller_of
+from agent_utilities.server.surface.components import bearing_of
+from agent_utilities.server.wire.middleware import summarise
+from agent_utilities.query.resolution.answer import reasons_by_name
+from agent_utilities.runtime.waiting import in_turns
+from agent_utilities.selection.merge import LISTS, effective
+from agent_utilities.selection.model import NameSet, Selection, Value
+
+if TYPE_CHECKING:
+    from agent_utilities.server.agent_server import AgentServer
+    from agent_utilities.server.metrics import Metrics
+
+
+def json_routes(host: AgentServer, metrics: Metrics) -> list[BaseRoute]:
+    """Return the routes of a server; `/tools` and `/metrics` are behind its auth, health checks are not."""
+
+    async def tools(request: Request) -> Response:
+        return JSONResponse(await _tools(host, request))
+
+    async def health(request: Request) -> Response:
+        return JSONResponse({"status": "ok", "server": host.name})
+
+    async def ready(request: Request) -> Response:
+        state = host.health()
+        is_known = host.auth is None or caller_of(request) is not NOBODY
+        knows = is_known and host.callers.may(request, "metrics")
+        body = {"status": state["status"], **({"server": host.name, **state} if knows else {})}
+        return JSONResponse(body, status_code=200 if state["status"] == "ready" else 503)
+
+    async def exposition(request: Request) -> Response:
+        if not host.callers.may(request, "metrics"):
+            return not_permitted("metrics")
+        # With auth the route is behind it; without, whoever can reach the server is a caller.
+        text = metrics.text(tells_denied=host.auth is not None)
+        return Response(text, headers={"content-type": metrics.content_type})
+
+    return [
+        guarded(host, "/tools", tools),
+        Route("/health", health),
+        Route("/ready", ready),
+        guarded(host, "/metrics", exposition),
+    ]
+
+
+def not_permitted(right: str) -> Response:
+    """Return the answer to who lacks a right."""
+    told = {"error": "forbidden", "error_description": f"no rule of access that fits you gives the right {right!r}"}
+    return JSONResponse(told, status_code=403)
+
+
+def guarded(host: AgentServer, path: str, endpoint: Any) -> Route:
+    """Return a route behind the server's auth, where it has any."""
+    if host.auth is None:
+        return Route(path, endpoint)
+    guarded = RequireAuthMiddleware(
+        request_response(endpoint), host.auth.required_scopes, None, host.auth.challenge_scopes
+    )
+    return Route(path, guarded, methods=["GET"])
+
+
+async def _tools(host: AgentServer, request: Request) -> dict[str, Any]:
+    caller = host.callers.selection_of(request)
+    await host.features.wait_for_first(caller, "tool")
+    asked = await host.request(caller, caller=sender_of(request), outer=request_in_force())
+    with serving(asked):
+        listed = dedupe_with_versions(list(await host.list_tools()), lambda tool: tool.name)
+        decision = asked.verdict.decisions.get((host.surface, "tool"))
+        summary = await summarise(host, asked, "tool", decision)
+    if decision is not None:
+        host.notify(ToolsListed("GET /tools", decision, summary, asked))
+    reasons = reasons_by_name(asked.verdict.preferences.resolution)
+    tools = [{**_shown(tool), **reasons.get(tool.name, {})} async for tool in in_turns(listed)]
+    selection = {**summary, "caller": _as_given(caller.asked)}
+    return {"server": host.name, "tools": tools, "selection": selection, "revision": summary["revision"]}
+
+
+def _shown(tool: Tool) -> dict[str, Any]:
+    definition, bearing = tool.to_mcp_tool(name=tool.name), bearing_of("tool", tool)
+    return {
+        "name": tool.name,
+        "title": definition.title,
+        "description": tool.description,
+        "tags": sorted(tool.tags),
+        "readOnly": bearing.read_only,
+        "destructive": bearing.destructive,
+        "tokens": n_tokens(definition.model_dump(mode="json", by_alias=True, exclude_none=True)),
+    }
+
+
+def _as_given(caller: Selection) -> dict[str, Any]:
+    """Return the caller's own settings that hold; the operator's are not the caller's to know."""
+    settled, spelled = effective(caller), dict[str, Any]()
+    for name, settings in zip(LISTS, settled.lists, strict=True):
+        for setting in settings:
+            if isinstance(setting.value, NameSet):
+                spelled.setdefault(name, []).extend(setting.value.spelled())
+    spelled |= {flag: True for flag in ("read_only", "no_destructive") if getattr(settled, flag) is not None}
+    told = {"query": settled.query_text, "top_k": settled.top_k_value}
+    spelled |= {name: value for name, value in told.items() if value is not None}
+    if settled.pins:
+        spelled["pins"] = list(settled.pinned.spelled())
+    if profiles := [setting.value for (field, _), setting in caller.slots if field == "profile"]:
+        spelled["profile"] = [name for given in profiles if isinstance(given, tuple) for name in given]
+    return spelled | {name: _spelled(value) for name, value in settled.search_values.items()}
+
+
+def _spelled(value: Value) -> Any:
+    return written(value) if isinstance(value, Active) else value.spelled if isinstance(value, Threshold) else value

@@ -1,0 +1,317 @@
+"""Names in an operator's bounds that fit nothing: which of them end a launch, and which have fitted nothing since.
+
+A misspelt deny leaves open what it was to close. On the command line, which is this server's alone, it ends the launch;
+in the environment, which many servers may share, it is a warning, unless `MCP_STRICT` is set. Names are judged on what
+every provider lists at the start; only where components come later, or a provider can't be listed, a misspelt name is a
+warning until they have come. A misspelt allow-list leaves nothing open, and is a warning; but a toolset in an
+allow-list of tools, which it does not permit (law L3), is refused as such a deny is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from fastmcp import FastMCP
+from fastmcp.server.providers import Provider
+from fastmcp.server.providers.aggregate import AggregateProvider
+from fastmcp.server.transforms import Namespace, ToolTransform
+from fastmcp.server.transforms.visibility import Visibility
+from fastmcp.tools.base import Tool
+
+from agent_utilities.search.entry_tools import EVERY_NAME as ENTRY_NAMES
+from agent_utilities.catalog.model import KINDS, ComponentKind, entry
+from agent_utilities.compat.fastmcp_server import as_over_stdio, parts_of, whole_lifespan
+from agent_utilities.errors import SelectionError
+from agent_utilities.server.surface.components import LISTING, entry_of
+from agent_utilities.server.surface.surface import Surface
+from agent_utilities.server.surface.visibility_transform import DynamicVisibilityTransform
+from agent_utilities.server.tool_origin import KeptProvider
+from agent_utilities.selection.channels import spelled
+from agent_utilities.selection.merge import Effective
+from agent_utilities.selection.model import NOTHING, Channel, Setting
+from agent_utilities.policy.bounds import UnfitName, finish, unfit_names
+
+if TYPE_CHECKING:
+    from agent_utilities.server.agent_server import AgentServer
+
+logger = logging.getLogger("agent_utilities.start")
+
+_RENAMING = (Namespace, ToolTransform, Visibility, DynamicVisibilityTransform)
+"""Transforms that leave nothing out of a list, or that hide by these very bounds."""
+_LIST_S = 5.0
+"""Seconds that a provider has to list what it has, before the server starts without knowing it."""
+
+
+class OperatorBounds:
+    """Judges the names of a server's operator, and keeps those that fit nothing until something does.
+
+    Args:
+        server: the server; its features say which toolsets are to come: names that begin like them are no misspelling.
+    """
+
+    def __init__(self, server: AgentServer) -> None:
+        self._server = server
+        self._unfit: tuple[UnfitName, ...] = ()
+        self._seen: set[str] = set()
+        self._is_judged = False
+        self.is_known = False
+        """Whether it is known what holds, so that the server serves."""
+        self.at_start: AtStart | None = None
+        self.size_at_start: str | None = None
+        """What `/ready` warns of a surface that was large at the start."""
+
+    async def judge(self) -> None:
+        """Judge the operator's names on what there is, once a server; its lifespan is entered, and nothing is served.
+
+        Raises:
+            SelectionError: a deny of the command line fits nothing and nothing can come that it fits, or one of the
+                environment does, and `MCP_STRICT` is set.
+        """
+        if self._is_judged:
+            return
+        self._is_judged = True
+        try:
+            self._unfit, there = await self._judged()
+            listed = there
+            if next(_mounted(self._server), None) is not None:  # what their operators hide is not listed
+                listed = await components(self._server, "tool", past_mounted=False, asks_others=there.asked_others)
+        except Exception:
+            logger.exception("a listing failed: what the operator's bounds come to is not known")
+        else:
+            if there.is_whole:
+                _refuse(self._ending_in(self._unfit))
+            self.at_start = AtStart(listed.components, len({tool.name for tool in there.components}), there.is_whole)
+        self.is_known = True
+
+    def told(self) -> list[str]:
+        """Return what is wrong with each name that fits nothing."""
+        return [str(_error([name])) for name in self._unfit]
+
+    async def check(self) -> None:
+        """Refuse what ends a launch, where nothing is launched.
+
+        Raises:
+            SelectionError: as `judge`.
+        """
+        unfit, _ = await self._judged()
+        if self._ending_in(unfit) and not any(isinstance(each, KeptProvider) for each in _tree(self._server)):
+            async with whole_lifespan(self._server):  # an author's may add what a name fits
+                unfit, there = await self._judged()
+            if there.is_whole:
+                _refuse(self._ending_in(unfit))
+
+    def _ending_in(self, unfit: Sequence[UnfitName]) -> list[UnfitName]:
+        is_strict = self._server.surface.operator.settings.strict
+        held = [name for name in unfit if is_strict or channel_of(name.setting) == "cli"]
+        return [name for name in held if name.denies or name.toolsets]
+
+    async def _judged(self) -> tuple[tuple[UnfitName, ...], Found]:
+        """Return the operator's names that fit nothing that is there, and the tools that are there.
+
+        Other servers are asked for theirs only where a name would fit nothing else.
+        """
+        settings = self._server.surface.verdict(NOTHING, shapes_lists=False).effective
+        tools = await components(self._server, "tool", asks_others=False)
+        if not finish(unfit_names(settings, "operator", [entry_of("tool", tool) for tool in tools.components])):
+            return (), tools
+        others = [await components(self._server, kind, asks_others=False) for kind in KINDS if kind != "tool"]
+        unfit = await self._unfit_in(settings, [tools, *others])
+        if unfit and not tools.asked_others:
+            there = [await components(self._server, kind) for kind in KINDS]
+            tools = there[KINDS.index("tool")]
+            unfit = await self._unfit_in(settings, there)
+        return unfit, tools
+
+    async def _unfit_in(self, settings: Effective, there: Sequence[Found]) -> tuple[UnfitName, ...]:
+        """Return the operator's names that fit nothing that is there.
+
+        What a server that is mounted hides by its own operator's bounds is there too. A name in the environment, which
+        that server may read as well, fits under the name that it has there.
+        """
+        names = [entry_of(each.kind, component) for each in there for component in each.components]
+        names += [entry("tool", f"{name}_", tags=[name]) for name in self._server.features.gathered("toolsets_to_come")]
+        names += [entry("tool", name) for name in ENTRY_NAMES]
+        asks = {"asks_others": there[0].asked_others}
+        found = [await components(kid, kind, **asks) for kid in _mounted(self._server) for kind in KINDS]
+        hidden = [*names, *(entry_of(each.kind, component) for each in found for component in each.components)]
+        by_channel = {"cli": names, "env": hidden, "file": hidden}
+        return tuple(
+            name
+            for channel, channel_entries in by_channel.items()
+            for name in finish(unfit_names(settings, "operator", channel_entries))
+            if channel_of(name.setting) == channel
+        )
+
+    def unfit(self) -> tuple[UnfitName, ...]:
+        """Return the names that have fitted nothing since the start, in what was listed since."""
+        if self._unfit:
+            settings = self._server.surface.verdict(NOTHING, shapes_lists=False).effective
+            for catalog in self._server.surface.catalogs.all():
+                if catalog.digest not in self._seen:
+                    self._seen.add(catalog.digest)
+                    unfit = finish(unfit_names(settings, "operator", catalog.entries))
+                    still = {(name.name, name.setting) for name in unfit}
+                    self._unfit = tuple(name for name in self._unfit if (name.name, name.setting) in still)
+        return self._unfit
+
+    def n_unfit(self, *, denies: bool) -> int:
+        """Return how many denies, or names in allow-lists, have fitted nothing."""
+        return sum(name.denies is denies for name in self.unfit())
+
+    def warnings(self) -> list[str]:
+        """Return what `/ready` warns of: everybody may read it, so it bears no name."""
+        from agent_utilities.catalog.context import is_large, open_warning  # as above
+
+        counts = [("deny" if denies else "allow-list", self.n_unfit(denies=denies)) for denies in (True, False)]
+        warnings = [
+            f"names in the operator's {what} settings that fit nothing: {n}; see what was logged at the start"
+            for what, n in counts
+            if n
+        ]
+        if self.size_at_start is not None:
+            return [*warnings, self.size_at_start]
+        surface = self._server.surface
+        verdict = surface.verdict(NOTHING, shapes_lists=True)
+        for catalog in surface.catalogs.all() if verdict.preferences.query is None else ():
+            if catalog.entries and catalog.entries[0].kind == "tool":
+                decision = surface.decision("tool", catalog, verdict)
+                if is_large(len(decision.visible_names)):  # by number, as callers were listed it
+                    return [*warnings, open_warning(defers=decision.defers)]
+        return warnings
+
+
+class AtStart(NamedTuple):
+    """The tools that a server listed when it started, past its own bounds, and how many there are past everybody's.
+
+    Args:
+        is_whole: whether that is all it will have, as far as its providers tell.
+    """
+
+    tools: Sequence[Tool]
+    n_tools: int
+    is_whole: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a server has of a kind, past its bounds.
+
+    Args:
+        is_whole: whether that is all it will have, as far as its providers tell.
+        asked_others: whether it has no provider that would have had to ask another server, or that was done.
+    """
+
+    kind: ComponentKind
+    components: list[Any]
+    is_whole: bool
+    asked_others: bool
+
+
+async def components(
+    server: AgentServer, kind: ComponentKind, *, past_mounted: bool = True, asks_others: bool = True
+) -> Found:
+    """Return all that a server has of a kind, past its bounds, `auth` checks and the author's `disable`.
+
+    Args:
+        past_mounted: whether past the bounds of servers mounted in it too.
+        asks_others: whether to ask servers elsewhere, which may take long, or start a process.
+    """
+    found: list[Any] = list(server.author_injected_tools()) if kind == "tool" else []
+    is_whole = asked_others = True
+    verdict = server.surface.unbounded_everywhere() if past_mounted else server.surface.unbounded()
+    with server.surface.under_verdict(verdict), as_over_stdio():
+        for provider in server.providers:
+            if not asks_others and any(map(_is_proxy, _tree(provider))):
+                is_whole = asked_others = False
+                continue
+            listed, is_all = await _listed(provider, kind)
+            is_whole = is_whole and is_all and not any(map(_may_have_more, _tree(provider)))
+            found += listed
+        for transform in server.transforms:
+            if isinstance(transform, Namespace | ToolTransform):
+                found = list(await getattr(transform, LISTING[kind])(found))
+        if asked_others and not all(isinstance(each, _RENAMING) for each in server.transforms):
+            found += await getattr(FastMCP, LISTING[kind])(server, run_middleware=False)  # as they make it
+    return Found(kind, found, is_whole, asked_others)
+
+
+async def _listed(provider: Provider, kind: ComponentKind) -> tuple[Sequence[Any], bool]:
+    """Return what a provider lists, and whether that is all it has: whoever fails to list within it is told of."""
+    groups = [each for each in _tree(provider) if isinstance(each, AggregateProvider)]
+    strategies = [group.provider_error_strategy for group in groups]
+    for group in groups:
+        group.provider_error_strategy = "raise"
+    try:
+        async with asyncio.timeout(_LIST_S):
+            return await getattr(provider, LISTING[kind])(), True
+    except Exception as error:
+        told = "%r lists no %ss (%s): what the operator's bounds come to is not known there"
+        logger.warning(told, provider, kind, " ".join(f"{type(error).__name__} {error}".split()))
+    finally:
+        for group, strategy in zip(groups, strategies, strict=True):
+            group.provider_error_strategy = strategy
+    with suppress(Exception):
+        async with asyncio.timeout(_LIST_S):
+            return await getattr(provider, LISTING[kind])(), False
+    return (), False
+
+
+def _tree(provider: Provider) -> Iterator[Provider]:
+    """Yield a provider and those that it lists through, at any depth."""
+    yield provider
+    for part in parts_of(provider):
+        yield from _tree(part)
+
+
+def _may_have_more(provider: Provider) -> bool:
+    """Whether a provider lists what it knows by now, or a transform on it may hide what it has."""
+    return isinstance(provider, KeptProvider) or not all(isinstance(each, _RENAMING) for each in provider.transforms)
+
+
+def _mounted(server: Provider) -> Iterator[AgentServer]:
+    """Yield the servers with bounds of their own that are mounted in a server, at any depth."""
+    for part in _tree(server):
+        if part is not server and isinstance(getattr(part, "surface", None), Surface):
+            yield cast("AgentServer", part)
+
+
+def _refuse(ending: Sequence[UnfitName]) -> None:
+    """Raise for the denies among names that end a launch, else for the others."""
+    if ending:
+        raise _error([name for name in ending if name.denies] or ending)
+
+
+def _error(names: Sequence[UnfitName]) -> SelectionError:
+    """Return what to tell of names that fit nothing, all of them denies or one of an allow-list."""
+    near = ", ".join(dict.fromkeys(meant for name in names if (meant := _meant(name)) is not None))
+    hint = f"did you mean {near}?" if near else "--list shows what there is; MCP_DISABLED_* may name what comes later"
+    what = "a deny that fits nothing" if names[0].denies else "an allow-list that names what is not there"
+    if names[0].toolsets:
+        what = f"{'a deny' if names[0].denies else 'an allow-list'} of tools that names a toolset"
+    sources = dict.fromkeys(origin for name in names for origin in name.setting.origins)
+    return SelectionError(what, ", ".join(name.name for name in names), ", ".join(sources), hint)
+
+
+def _meant(name: UnfitName) -> str | None:
+    """Return what was probably meant: a toolset as its channel spells one, else the nearest name, or None."""
+    if not name.toolsets:
+        return name.nearest
+    channel = channel_of(name.setting)
+    return f"{spelled(name.toolsets, channel)}{' ' if channel == 'cli' else '='}{name.name}"
+
+
+def channel_of(setting: Setting) -> Channel:
+    channels: dict[str, Channel] = {"option": "cli", "file": "file"}
+    return channels.get(setting.origins[0].partition(" ")[0], "env")
+
+
+def _is_proxy(provider: Provider) -> bool:
+    """Whether a provider asks another server; the module of those brings clients along, and is not imported to tell."""
+    module = sys.modules.get("fastmcp.server.providers.proxy")
+    return module is not None and isinstance(provider, module.ProxyProvider)

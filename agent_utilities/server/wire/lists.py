@@ -1,0 +1,165 @@
+"""Lists, component by component: each is made fit for its client by itself, and once."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import mcp_types
+from cachetools import LRUCache
+from fastmcp.server.dependencies import bind_request_context
+from mcp.server.context import ServerRequestContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from agent_utilities.compat.fastmcp_server import low_level_server
+from agent_utilities.server.request import LISTED, Request, request_in_force
+from agent_utilities.server.tool_origin import ForeignTool
+from agent_utilities.runtime.waiting import in_turns
+from agent_utilities.protocol.fit import KINDS, TOOL, Fit, Kind, fitted
+
+if TYPE_CHECKING:
+    from agent_utilities.server.agent_server import AgentServer
+
+logger = logging.getLogger("agent_utilities.wire")
+
+UNFIT = "unfit"
+"""The key of a request's values that has what its client could not be given as it is, by name, each with why."""
+_N_KEPT = 512
+"""The most tools that are kept as they are on the wire; longer lists than that are made anew."""
+_LONGEST_KEPT = 16 << 10
+"""Characters of JSON of the longest tool that is kept: all together are 8 MiB of it at most."""
+_N_PAGES = 16
+"""Lists of tools that are kept as they are on the wire, each of at most as many tools: one for callers alike."""
+
+GROUPS_KEY = "io.modelcontextprotocol/groups"
+"""The key of a tool's `_meta` that holds the names of its groups, a list.
+
+Source: SEP-2084 (closed, not part of the protocol); its TypeScript and Python implementations read this key.
+"""
+
+
+_Page = list[tuple[Any, Fit]]
+"""Definitions, each with what clients are given of it."""
+
+
+class Lists:
+    """Makes each component of a list fit for its client by itself: an odd one costs none of the others.
+
+    The SDK checks a list as a whole, and answers with an error where one component is none for the client's protocol
+    version. It is given an empty one, and the components are put in it after that. Each is made ready once, for as long
+    as its definition is the same; those of a server behind go out as they came.
+    """
+
+    def __init__(self, server: AgentServer) -> None:
+        self._server = server
+        self._kept: LRUCache[tuple[str, str, bool], tuple[Any, Fit]] = LRUCache(_N_KEPT)
+        self._pages: LRUCache[tuple[Any, ...], tuple[list[object | None], Sequence[Any], _Page]] = LRUCache(_N_PAGES)
+        self._told: LRUCache[tuple[str, str], str] = LRUCache(_N_KEPT)
+        sdk = low_level_server(server)
+        for kind in KINDS.values():
+            entry = sdk.get_request_handler(kind.method)
+            assert entry is not None  # FastMCP's own
+            handler = partial(self._emptied, kind, entry.handler)
+            sdk.add_request_handler(kind.method, mcp_types.PaginatedRequestParams, handler)
+
+    async def _emptied(
+        self,
+        kind: Kind,
+        list_them: Any,
+        ctx: ServerRequestContext[Any, Any],
+        params: mcp_types.PaginatedRequestParams | None,
+    ) -> Any:
+        """Return a page without its components, which the request has by then: the SDK's handler, around FastMCP's."""
+        request = request_in_force()
+        if request is None:
+            return await list_them(ctx, params)
+        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        # Where a client in this process is handed the result itself, what is in it can't be shared.
+        is_shared = ctx.request is not None or self._server.transport == "stdio"
+        if kind is TOOL and is_shared and not self._server.pages_lists and (params is None or params.cursor is None):
+            with bind_request_context(ctx):
+                tools = await self._server.list_tools()
+            if (page := await self._page(tools, is_modern=is_modern)) is not None:
+                self._put(kind, page, request)
+                return mcp_types.ListToolsResult(tools=[])
+            request.values[LISTED] = tools
+        result = await list_them(ctx, params)
+        name = kind.model_field
+        definitions = getattr(result, name)
+        keeps = is_shared and len(definitions) <= _N_KEPT
+        page = [
+            (definition, self._fit(kind, definition, is_modern=is_modern, keeps=keeps))
+            async for definition in in_turns(definitions)
+        ]
+        if not is_shared:
+            page = [(definition, replace(fit, item=deepcopy(fit.item))) for definition, fit in page]
+        self._put(kind, page, request)
+        return result.model_copy(update={name: []})
+
+    async def _page(self, tools: Sequence[Any], *, is_modern: bool) -> _Page | None:
+        """Return a list of tools that are all of servers behind, ready to go out; None where any is not.
+
+        It is made ready once for each era, for as long as the tools and what they are made of are the same.
+        """
+        if not all(isinstance(tool, ForeignTool) and tool.stamp and tool.version is None for tool in tools):
+            return None
+        stamps = [tool.stamp for tool in tools]
+        key = is_modern, *map(id, tools)
+        before = self._pages.get(key)
+        if before is None or before[0] != stamps:
+            made = [tool.to_mcp_tool(name=tool.name) async for tool in in_turns(tools)]
+            page = [(each, self._fit(TOOL, each, is_modern=is_modern, keeps=False)) for each in made]
+            before = stamps, tools, page
+            if len(tools) <= _N_KEPT:
+                self._pages[key] = before
+        return before[2]
+
+    def _put(self, kind: Kind, page: _Page, request: Request) -> None:
+        """Put a page's components in the request, and say which of them its client is not given as they are."""
+        for definition, fit in page:
+            if fit.item is not None:
+                request.page.append(fit.item)
+            if fit.problem:
+                self._tell(kind, definition, fit, request)
+
+    def _fit(self, kind: Kind, definition: Any, *, is_modern: bool, keeps: bool) -> Fit:
+        if (fit := getattr(definition, "fit", None)) is not None:  # of a server behind: as it came
+            return self._grouped(kind, fit(kind, is_modern=is_modern))
+        key = kind.method, str(getattr(definition, kind.model_key)), is_modern
+        before, made = self._kept.get(key, (None, Fit(None)))
+        if not keeps or before != definition:
+            item = definition.model_dump(by_alias=True, mode="json", exclude_none=True)
+            made = self._grouped(kind, fitted(kind, item, is_modern=is_modern, as_sieved=True))
+            if keeps and len(json.dumps(made.item)) <= _LONGEST_KEPT:
+                # A copy, since what a definition is made of may be changed in place.
+                self._kept[key] = definition.model_copy(deep=True), made
+        return made
+
+    def _grouped(self, kind: Kind, fit: Fit) -> Fit:
+        if kind is not TOOL or fit.item is None or not self._server.surface.operator.settings.groups:
+            return fit
+        return replace(fit, item=with_groups(fit.item))
+
+    def _tell(self, kind: Kind, definition: Any, fit: Fit, request: Request) -> None:
+        """Say which component its client is not given as it is: to the client, and once in the log."""
+        name = str(getattr(definition, kind.model_key))
+        request.values.setdefault(UNFIT, {})[name] = fit.problem
+        if self._told.get((kind.method, name)) != fit.problem:
+            self._told[kind.method, name] = fit.problem
+            what = "is listed without what clients can't read" if fit.item is not None else "is left out of lists"
+            logger.warning("%s %r %s: %s", kind.name, name, what, fit.problem)
+
+
+def with_groups(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return a listed tool with its tags as groups, beside those that it brings: each is a toolset."""
+    meta = tool.get("_meta") or {}
+    if not isinstance(told := meta.get("fastmcp"), dict) or not (tags := told.get("tags")):
+        return tool
+    own = meta.get(GROUPS_KEY)
+    groups = list(dict.fromkeys([*own, *tags])) if isinstance(own, list) else tags
+    return {**tool, "_meta": {**meta, GROUPS_KEY: groups}}

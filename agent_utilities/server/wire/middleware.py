@@ -1,0 +1,375 @@
+"""The seam on the wire: makes each request's verdict, and stamps what was decided on its result."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import mcp_types
+from fastmcp.server.dependencies import get_http_request
+from fastmcp.utilities.versions import parse_version_key
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import validate_mcp_param_headers
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from opentelemetry import trace
+from starlette.requests import Request as HttpRequest
+
+from agent_utilities.policy.deferral import Active
+from agent_utilities.search.entry_tools import CALL_TOOL
+from agent_utilities.search.entry_tools import EVERY_NAME as ENTRY_NAMES
+from agent_utilities.catalog.model import KINDS, ComponentKind
+from agent_utilities.compat.sdk_server import connection_of
+from agent_utilities.errors import SelectionError
+from agent_utilities.server import request as requests
+from agent_utilities.server.answers import may_complete, may_use_task, set_cache
+from agent_utilities.server.events import RequestServed
+from agent_utilities.server.feature import BoundError, Refusal
+from agent_utilities.server.request import Call, Request, request_in_force
+from agent_utilities.server.sessions import Client, shorten
+from agent_utilities.server.surface.surface import Verdict
+from agent_utilities.server.wire.lists import UNFIT, Lists
+from agent_utilities.runtime.waiting import finish_in_turns
+from agent_utilities.selection.channels import META_KEY
+from agent_utilities.selection.merge import Effective
+from agent_utilities.selection.model import NameSet, Selection, Setting, fold
+from agent_utilities.selection.parse import read_meta
+from agent_utilities.protocol import fit
+from agent_utilities.policy.bounds import matching, unknown_in
+from agent_utilities.policy.decision import Decision, revision
+
+if TYPE_CHECKING:
+    from agent_utilities.server.agent_server import AgentServer
+
+logger = logging.getLogger("agent_utilities.wire")
+
+_LISTS: dict[str, ComponentKind] = {
+    "tools/list": "tool",
+    "prompts/list": "prompt",
+    "resources/list": "resource",
+    "resources/templates/list": "template",
+}
+_LOOK_UPS: dict[str, tuple[ComponentKind, str]] = {
+    "tools/call": ("tool", "name"),
+    "prompts/get": ("prompt", "name"),
+    "resources/read": ("resource", "uri"),
+    "resources/subscribe": ("resource", "uri"),
+    "skills/get": ("resource", "uri"),
+}
+_N_UNFIT = 20
+"""How many unfit components a list names: with each it grows, and `gateway check` and the log name them all."""
+_GREETINGS = ("initialize", "server/discover")
+_NO_COMPLETION = mcp_types.CompleteResult(completion=mcp_types.Completion(values=[]))
+
+_Context = ServerRequestContext[Any, Any]
+
+
+class WireMiddleware:
+    """Middleware of the SDK's server: the request that arrives here decides for everything behind it.
+
+    A server mounted in another has no part in it: the verdict is made where the request arrives, on the names its
+    caller sees.
+    """
+
+    def __init__(self, host: AgentServer) -> None:
+        self._host, self._features = host, host.features
+        Lists(host)
+
+    async def __call__(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+        if ctx.request_id is None:
+            return await call_next(ctx)
+        self._host.sessions.of(ctx)  # it keeps its place, however this request ends
+        # Asked first: the verdict may list tools to a caller whose call's headers had none to be checked against.
+        is_call = ctx.method == "tools/call"
+        was_listed = is_call and self._host.surface.catalogs.of_caller("tool") is not None
+        request = await self._request(ctx)
+        self._note(ctx, request.verdict)
+        self._host.notify(requests.RequestBegan(request))
+        result: HandlerResult = None
+        try:
+            with requests.serving(request):
+                if is_call:
+                    result = await self._call(ctx, call_next, request, was_listed=was_listed)
+                else:
+                    result = await self._serve(ctx, call_next, request)
+        except Exception:
+            self._host.notify(RequestServed(ctx.method, "error"))
+            raise
+        finally:
+            await self._features.done(request)
+            await self._host.sessions.ended(request.session, ctx, result)
+        self._host.notify(RequestServed(ctx.method, "ok" if _is_ok(result) else "error"))
+        return result
+
+    async def _request(self, ctx: _Context) -> Request:
+        """Return what features made of a request.
+
+        Raises:
+            MCPError: its selection is malformed, or a feature could not tell its bounds.
+        """
+        client, arguments = None, (ctx.params or {}).get("arguments")
+        if ctx.method in _LOOK_UPS and not isinstance(arguments, dict | None):
+            raise MCPError(mcp_types.INVALID_PARAMS, f"`arguments` is no object: {arguments!r:.99}")
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            client = Client(ctx, self._host.changes.tell_tools, self._host.changes.heard)
+        try:
+            selection = self._host.callers.selection_of(ctx.request, read_meta((ctx.params or {}).get("_meta")))
+            await self._wait_for_first(ctx, selection)
+            return await self._host.request(
+                selection,
+                method=ctx.method,
+                params=ctx.params,
+                session=await self._host.sessions.begun(ctx),
+                client=client,
+                caller=requests.sender_of(ctx.request),
+                outer=request_in_force() or await requests.request_of_task(self._host),
+            )
+        except SelectionError as error:
+            raise MCPError(mcp_types.INVALID_PARAMS, str(error), error.as_dict()) from None
+        except BoundError as error:
+            raise MCPError(mcp_types.INTERNAL_ERROR, str(error)) from None
+
+    async def _wait_for_first(self, ctx: _Context, selection: Selection) -> None:
+        """Have lists, searches, and look-ups by name wait for what was never seen; nothing else ever does."""
+        if (kind := _LISTS.get(ctx.method)) is not None:
+            await self._features.wait_for_first(selection, kind)
+        elif (looked_up := _LOOK_UPS.get(ctx.method)) is not None:
+            kind, key = looked_up
+            params = ctx.params or {}
+            name = params.get(key)
+            if kind == "tool" and name == CALL_TOOL:  # the call of the tool that it names
+                name = (params.get("arguments") or {}).get("name", name)
+            elif kind == "tool" and name in ENTRY_NAMES:
+                name = None
+            await self._features.wait_for_first(selection, kind, None if name is None else str(name))
+
+    async def _serve(self, ctx: _Context, call_next: CallNext, request: Request) -> HandlerResult:
+        if ctx.method == "completion/complete" and not await may_complete(self._host, request.params.get("ref")):
+            return _NO_COMPLETION
+        if ctx.method.startswith("tasks/") and not await may_use_task(self._host, task := _task_id(ctx)):
+            raise MCPError(mcp_types.INVALID_PARAMS, f"Task {task} not found")  # as for one that never was
+        if (kind := _LISTS.get(ctx.method)) is not None:
+            return await self._list(ctx, call_next, request, kind)
+        cut = shorten(ctx.params) if ctx.method == "initialize" else []
+        result = await self._handed_on(ctx, call_next, request)
+        if not isinstance(result, dict):
+            return result
+        if cut:
+            logger.info("a client's handshake was too long to be kept whole; cut: %s", ", ".join(cut))
+            result["_meta"] = {**(result.get("_meta") or {}), META_KEY: {"cut": cut}}
+        if ctx.method in _GREETINGS:
+            if (instructions := await self._host.instructions_for(request)) is not None:
+                result["instructions"] = instructions
+        return await self._features.after(request, result)
+
+    async def _handed_on(self, ctx: _Context, call_next: CallNext, request: Request) -> HandlerResult:
+        """Serve a request; where a server behind has answered, return that as it came, in the era of the client.
+
+        An author's middleware has had its turn by then, and what it changed is changed.
+        """
+        request.values[requests.RELAYED] = None
+        result = await call_next(ctx)
+        relayed: dict[str, Any] | None = request.values.pop(requests.RELAYED, None)
+        if relayed is None or not isinstance(result, dict):
+            return result
+        if ctx.method == "completion/complete":
+            return fit.result_for({**result, **relayed}, ctx.protocol_version)
+        meta = result.get("_meta") or {}
+        if not requests.HANDED_ON.keys() <= meta.keys():
+            return result
+        ours = {key: value for key, value in meta.items() if key not in requests.HANDED_ON}
+        given = fit.result_for(relayed, ctx.protocol_version)
+        if ctx.method == "resources/read" and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            given = {**fit.ENVELOPE, **given, "cacheScope": "private"}  # others may be bounded otherwise
+        theirs = given.get("_meta")
+        return {**given, "_meta": {**theirs, **ours} if isinstance(theirs, dict) else ours} if ours else given
+
+    async def _list(self, ctx: _Context, call_next: CallNext, request: Request, kind: ComponentKind) -> HandlerResult:
+        result = await call_next(ctx)
+        self._note(ctx, request.verdict, kind)
+        if not isinstance(result, dict):
+            return result
+        decision = request.verdict.decisions.get((self._host.surface, kind))
+        summary = await summarise(self._host, request, kind, decision)
+        result["_meta"] = {**(result.get("_meta") or {}), META_KEY: summary}
+        field = fit.KINDS[ctx.method].field
+        result[field] = [*result[field], *request.page]
+        if unfit := request.values.get(UNFIT):
+            summary["unfit"] = dict(islice(unfit.items(), _N_UNFIT))
+            summary["n_unfit"] = len(unfit)
+        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            set_cache(self._host, result, request, kind, is_whole="absent" not in summary)
+        if kind == "tool" and decision is not None:
+            self._host.notify(requests.ToolsListed(ctx.method, decision, summary, request))
+        return result
+
+    def _note(self, ctx: _Context, verdict: Verdict, listed: ComponentKind | None = None) -> None:
+        """Remember who is to be told of changes on their connection, and under which bounds they list."""
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            self._host.changes.heard(connection_of(ctx.session), verdict, listed)
+
+    async def _call(self, ctx: _Context, call_next: CallNext, request: Request, *, was_listed: bool) -> HandlerResult:
+        """Serve a call, tied to the surface it is made under in its log line and span.
+
+        Args:
+            was_listed: whether its caller had been listed tools, so that the SDK has checked its headers.
+        """
+        surface, verdict = self._host.surface, request.verdict
+        decision = await surface.unanswered_decision(await self._host.catalog("tool"), verdict)
+        tied_to = revision(decision, verdict.asked)
+        trace.get_current_span().set_attribute("agent_utilities.revision", tied_to)
+        call = await self._features.before_call(request, Call(request.params))
+        if call.params is not request.params:
+            ctx = replace(ctx, params=call.params)
+        logger.info("tools/call name=%r revision=%s", call.name, tied_to)
+        if not was_listed and not call.is_wrapped:  # of a tool behind another the headers say nothing
+            refuse_headers(self._host, ctx.request, call.params)
+        started, ok = time.perf_counter(), False
+        try:
+            if call.name in decision.permitted_names:  # else it is answered as a name that never was (law L1)
+                await self._features.admit(request, call)
+            if self._host.record is not None:
+                await self._host.record.began(request, call, decision, tied_to)
+            with requests.serving(replace(request, params=call.params)):  # by another tool it may name another
+                result = await self._handed_on(ctx, call_next, request)
+            ok = _is_ok(result)
+            if isinstance(result, dict):
+                await requests.keep_for_task(self._host, request, result)
+                result = await self._features.after_call(request, replace(call, ok=ok), result)
+            return result
+        except Refusal as refusal:
+            return mcp_types.CallToolResult(content=[mcp_types.TextContent(text=str(refusal))], is_error=True)
+        finally:
+            seconds = time.perf_counter() - started
+            self._host.notify(requests.ToolCalled(call.name, tied_to, ok, seconds, decision, request))
+
+
+def _task_id(ctx: _Context) -> str:
+    return str((ctx.params or {}).get("taskId"))
+
+
+def _is_ok(result: HandlerResult) -> bool:
+    if isinstance(result, mcp_types.CallToolResult):
+        return not result.is_error
+    return not (isinstance(result, dict) and result.get("isError") is True)
+
+
+# -- `Mcp-Param-*` headers of calls: checked without listing every tool for each ---------------------------------------
+
+
+def refuse_headers(host: AgentServer, request: Any, params: Mapping[str, Any]) -> None:
+    """Check the headers of a call whose caller was listed their tools only now, after the SDK would have checked.
+
+    Raises:
+        MCPError: a header and its argument differ.
+    """
+    if not isinstance(request, HttpRequest) or (schema := header_schema(host, str(params.get("name")))) is None:
+        return
+    rejection = validate_mcp_param_headers(schema, params.get("arguments") or {}, request.headers)
+    if rejection is not None:
+        raise MCPError(rejection.code, rejection.message, rejection.data)
+
+
+def header_schema(host: AgentServer, name: str) -> Mapping[str, Any] | None:
+    """Return a tool's input schema where its headers are to be checked and the caller may call it, else None.
+
+    Only a tool that asks for headers needs the check, so the others cost nothing. One that the caller may not call,
+    or that has an `auth` check of its own, is passed over: the call itself then answers, as for an unknown name. So is
+    every tool before the caller was listed any; `refuse_headers` is for them.
+    """
+    catalog = host.surface.catalogs.of_caller("tool")
+    of_name = [tool for tool in catalog.with_header_parameters if tool.name == name] if catalog is not None else []
+    if not of_name:
+        return None
+    try:
+        bounds = host.surface.merged(host.callers.selection_of(get_http_request())).bounds
+    except (SelectionError, RuntimeError):  # malformed, or not over HTTP: the call itself answers
+        return None
+    callable_ones = [tool for tool in of_name if not tool.is_guarded and bounds.refusal(tool) is None]
+    if not callable_ones:
+        return None
+    return max(callable_ones, key=lambda tool: parse_version_key(tool.version)).header_schema
+
+
+# -- what a caller is told of a list beside the list ------------------------------------------------------------------
+
+
+async def summarise(
+    host: AgentServer, request: Request, kind: ComponentKind, decided: Decision | None
+) -> dict[str, Any]:
+    """Return what a caller is told of a list: nothing that tells a denied name from an unknown one.
+
+    Args:
+        decided: what the list was made by; None where somebody answered before it was decided, such as a cache.
+
+    Returns:
+        `revision`, `permitted`, `visible`, `status`; `unknown` names that the caller gave, each with the nearest;
+        `absent` upstreams that were never reached yet; `left_out_features` that failed; and what features tell.
+    """
+    verdict = request.verdict
+    decision = decided or await host.surface.decide_in_turns(kind, await host.catalog(kind), verdict)
+    unlisted = verdict.unlisted.get(decision.catalog.digest, frozenset()) if kind == "tool" else frozenset[str]()
+    n_unlisted = len(unlisted - decision.visible_names) if unlisted else 0
+    summary: dict[str, Any] = {
+        "revision": revision(decision, verdict.asked),
+        "permitted": len(decision.permitted) - n_unlisted,
+        "visible": len(decision.visible),
+        "status": decision.status,
+    }
+    if verdict.by_caller and (unknown := await unknown_names(host, decision, kind, verdict)):
+        summary["unknown"] = unknown
+    if absent := host.features.gathered("absent", verdict.bounds):
+        summary["absent"] = absent
+    if failed := request.values.get("left_out"):
+        summary["left_out_features"] = failed
+    told = await host.features.summary(request, kind, decision)
+    return {**summary, **{key: value for key, value in told.items() if key not in summary}}
+
+
+async def unknown_names(
+    host: AgentServer, decision: Decision, kind: ComponentKind, verdict: Verdict | None = None
+) -> dict[str, str | None]:
+    """Return the names that the caller gave that fit no component of any kind, each with the nearest that would.
+
+    Args:
+        verdict: of a list in which tools may be deferred: names that they pinned, or brought as active, are told too.
+    """
+    unknown = await finish_in_turns(decision.finding_unknown())
+    if verdict is not None and kind == "tool" and decision.defers and (lists := searched_lists(verdict.effective)):
+        unlisted = verdict.unlisted.get(decision.catalog.digest, frozenset())
+        told = [entry for entry in decision.open_entries if entry.name not in unlisted]
+        in_lists = unknown_in(Effective(allow_tools=lists), "caller", told)
+        unknown = unknown | await finish_in_turns(in_lists)
+    lists = (*decision.effective.allow_tools, *decision.effective.deny_tools)
+    no_toolsets = {name for given in lists if isinstance(given.value, NameSet) for name in given.value.names}
+    for other in KINDS:
+        if unknown and other != kind:
+            names, tags = await _known(host, other)
+            either = names | tags
+            known = {name: names if name in no_toolsets else either for name in unknown}
+            fitting = [name for name in unknown if await finish_in_turns(matching([name], known[name]))]
+            unknown = {name: near for name, near in unknown.items() if name not in fitting}
+    return unknown
+
+
+def searched_lists(effective: Effective) -> tuple[Setting, ...]:
+    """Return the lists of names that tool search reads: pins, and what was brought as active."""
+    brought = [setting for name, setting in effective.searching if name == "active"]
+    as_names = [
+        replace(setting, value=NameSet(frozenset(map(fold, setting.value.names))))
+        for setting in brought
+        if isinstance(setting.value, Active)
+    ]
+    return (*effective.pins, *as_names)
+
+
+async def _known(host: AgentServer, kind: ComponentKind) -> tuple[frozenset[str], frozenset[str]]:
+    if (known := host.surface.known(kind)) is None:
+        with host.surface.under_verdict(host.surface.for_present_caller()):
+            await host.components(kind)
+        known = host.surface.known(kind)
+    return known or (frozenset(), frozenset())

@@ -1,0 +1,352 @@
+"""The usage log of one server: opened when it starts, written behind its requests, read for what it teaches."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from fastmcp.server.dependencies import get_access_token
+
+from agent_utilities.catalog.model import Catalog
+from agent_utilities.server.events import Event
+from agent_utilities.server.feature import Feature
+from agent_utilities.server.request import Request, RequestBegan, ToolCalled, ToolsListed
+from agent_utilities.runtime.waiting import in_daemon_thread, in_turns
+from agent_utilities.selection.model import ANSWERED
+from agent_utilities.usage.model import (
+    EVERYBODY,
+    N_NEAR,
+    NOBODY,
+    Call,
+    Listed,
+    Search,
+    UsageBounds,
+    UsageSource,
+    usage_file,
+)
+from agent_utilities.policy.decision import Decision
+
+if TYPE_CHECKING:
+    from agent_utilities.settings import Settings
+    from agent_utilities.usage.log import UsageLog
+    from agent_utilities.usage.model import Event as UsageEvent
+    from agent_utilities.usage.model import Learned
+
+LONGEST = 5_000
+"""Characters of words that are remembered: more than are ever looked through for secrets before they are written, so
+that it is seen there that they go on. A secret that ends here in its middle would look like none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionUse:
+    """What a session asked for and called so far; each method returns what it is after one more step.
+
+    Args:
+        n_turns: how many turns there were.
+        words: the words of its last turn.
+        called: names of the tools that it called with success, the last one first; at most 8.
+        is_sought: whether a list of this turn was told as a search already.
+        searched: the words of its last search.
+        found: what that found.
+    """
+
+    n_turns: int = 0
+    words: str = ""
+    called: tuple[str, ...] = ()
+    is_sought: bool = False
+    searched: str = ""
+    found: frozenset[str] = frozenset()
+
+    def asked(self, words: str) -> SessionUse:
+        """Take the words of a request: they open a turn unless they are those of the last one."""
+        words = words[:LONGEST]
+        if not words or words == self.words:
+            return self
+        return SessionUse(self.n_turns + 1, words, self.called)
+
+    def sought(self) -> SessionUse:
+        """Take note that a list of this turn was told as a search."""
+        return self if self.is_sought else replace(self, is_sought=True)
+
+    def found_by(self, words: str, found: Collection[str]) -> SessionUse:
+        """Take the words of a search, and what it found."""
+        return replace(self, searched=words[:LONGEST], found=frozenset(found))
+
+    def words_for(self, tool: str) -> str:
+        """Return the words that led to a call: of the search that found the tool, or else of the turn."""
+        return self.searched if tool in self.found else self.words
+
+    def used(self, tool: str) -> SessionUse:
+        """Take a call that succeeded."""
+        if self.called[:1] == (tool,):
+            return self
+        return replace(self, called=(tool, *(name for name in self.called if name != tool))[:N_NEAR])
+
+
+NOT_USED = SessionUse()
+"""Where every session begins."""
+
+
+logger = logging.getLogger("agent_utilities.usage")
+
+Mode = Literal["off", "counts", "words"]
+
+_LISTS_EVERY_S = 10.0
+_N_DECISIONS = 1_000
+"""The most lists, each another, that are counted before what they hold is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsSought(Event):
+    """Words that tools were searched by.
+
+    Args:
+        words: the model's. They are not to be logged as they are.
+        found: names of the tools that were found.
+        request: that it was done for.
+    """
+
+    words: str
+    found: Collection[str]
+    request: Request
+
+
+class Usage(Feature):
+    """Logs what is called on a server, where its operator has not turned that off, and keeps what sessions did.
+
+    Args:
+        counts_by_default: whether calls are counted where nobody says, as on a gateway.
+    """
+
+    name = "usage"
+    keeps = SessionUse
+    hears = (RequestBegan, ToolCalled, ToolsListed, ToolsSought)
+
+    def __init__(self, *, counts_by_default: bool = False) -> None:
+        self._counts_by_default = counts_by_default
+        self.on_news: Callable[[], None] = lambda: None
+        """Called when events were written."""
+        self.on_event: Callable[[UsageEvent], None] | None = None
+        """Told of each event that is logged here, where other replicas log it too."""
+        self.log: UsageLog | None = None
+        """What is written; None where nothing is."""
+        self._salt: bytes | None = None
+        """What subjects are hashed with."""
+        self._lists: Counter[Decision] = Counter()
+        """How many lists were made by each decision."""
+
+    @property
+    def _settings(self) -> Settings:
+        return self.host.surface.operator.settings
+
+    @property
+    def mode(self) -> Mode:
+        """What is logged."""
+        given = self._settings.usage
+        if given == "auto":
+            return "counts" if self._counts_by_default else "off"
+        return given
+
+    @property
+    def path(self) -> Path:
+        """The log's file."""
+        return usage_file(self.host.name, self._settings.usage_file)
+
+    def start_lines(self) -> Sequence[str]:
+        if self.mode == "off":
+            return []
+        what = "calls, and the words that led to them," if self.mode == "words" else "calls"
+        return [f"{what} are logged in {self.path}; MCP_USAGE=off logs none"]
+
+    # -- for whom ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_of_subjects(self) -> bool:
+        return self._settings.usage_scope == "subject"
+
+    def subject(self) -> str:
+        """Return whom the present request counts for, as a salted hash; empty where it counts for everybody."""
+        if not self._is_of_subjects:
+            return EVERYBODY
+        from agent_utilities.usage.model import subject_key
+
+        subject = subject_of_request()
+        return NOBODY if subject is None or self._salt is None else subject_key(self._salt, subject)
+
+    # -- what sessions did -------------------------------------------------------------------------------------------
+
+    def called(self, request: Request) -> tuple[str, ...]:
+        """Return the tools that a request's session called, the last one first."""
+        return () if request.session is None else request.session.get(self.name, NOT_USED).called
+
+    def notify(self, event: Event) -> None:
+        """Take note of what sessions ask for and call, and record it; nothing where nothing is logged."""
+        if self.log is None:
+            return
+        match event:
+            case RequestBegan(request):
+                if words := request.words:
+                    self._note(request, lambda use: use.asked(words))
+            case ToolCalled():
+                self._called(self.log, event)
+            case ToolsListed():
+                # What is in it is recorded by `record_lists`: there may be thousands of tools.
+                if event.decision in self._lists or len(self._lists) < _N_DECISIONS:
+                    self._lists[event.decision] += 1
+                self._sought_by_list(self.log, event)
+            case ToolsSought(words, found, request):
+                self._sought(self.log, words, len(found), request)
+                self._note(request, lambda use: use.found_by(words, found))
+
+    def _record(self, log: UsageLog, event: UsageEvent) -> None:
+        log.record(event)
+        if self.on_event is not None:
+            self.on_event(event)
+
+    def _note(self, request: Request, step: Callable[[SessionUse], SessionUse]) -> None:
+        if request.session is not None:
+            request.session.update(self.name, NOT_USED, step)
+
+    def _called(self, log: UsageLog, call: ToolCalled) -> None:
+        """Record a call of a tool that its caller may use; a name of anything else is nobody's to keep."""
+        if call.name not in call.decision.permitted_names:
+            return
+        session = call.request.session
+        words, n_turns = words_of(call.request, call.name)
+        facts = self.host.known_tools.named(call.decision.catalog, call.name)
+        self._record(
+            log,
+            Call(
+                at_ms=_now_ms(),
+                server=self.host.name,
+                tool=call.name,
+                upstream=facts.server,
+                version=facts.version,
+                session="" if session is None else session.id,
+                turn=n_turns,
+                ok=call.ok,
+                ms=1000 * call.seconds,
+                revision=call.revision,
+                subject=self.subject(),
+                request=words if self.mode == "words" else "",
+            ),
+        )
+        if call.ok:
+            self._note(call.request, lambda use: use.used(call.name))
+
+    def _sought_by_list(self, log: UsageLog, listed: ToolsListed) -> None:
+        """Record that tools were sought by a list's words: once a turn, where there are sessions."""
+        decision, request = listed.decision, listed.request
+        is_answered = decision.status in ANSWERED
+        is_sought = request.session is not None and request.session.get(self.name, NOT_USED).is_sought
+        if not (is_answered or decision.status == "no_match") or is_sought or request.method != "tools/list":
+            return
+        if words := request.words:
+            self._note(request, SessionUse.sought)
+            self._sought(log, words, len(decision.preferences.resolution.tools) if is_answered else 0, request)
+
+    def _sought(self, log: UsageLog, words: str, n_found: int, request: Request) -> None:
+        session = "" if request.session is None else request.session.id
+        words = words if self.mode == "words" else ""
+        self._record(log, Search(_now_ms(), self.host.name, n_found, session, self.subject(), words))
+
+    async def record_lists(self) -> None:
+        """Record how often each tool was listed since the last time, in turns with the event loop (law L7)."""
+        if (log := self.log) is None:
+            return
+        lists, self._lists = self._lists, Counter()
+        shown: dict[str, tuple[Catalog, int, int]] = {}
+        for decision, n in lists.items():
+            catalog = decision.catalog
+            async for i in in_turns(decision.visible):
+                name = catalog.entries[i].name
+                shown[name] = catalog, i, n + (shown[name][2] if name in shown else 0)
+        now_ms = _now_ms()
+        async for name, (catalog, i, n_lists) in in_turns(shown.items()):
+            facts = self.host.known_tools.of(catalog, i)
+            self._record(log, Listed(now_ms, self.host.name, name, facts.server, n_lists, facts.tokens))
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Log until cancelled; returns at once where that is off."""
+        if self.mode == "off":
+            return
+        from agent_utilities.usage.log import UsageLog
+        from agent_utilities.usage.model import UsageError, read_salt
+
+        settings = self._settings
+        log = self.log = UsageLog(self.path, UsageBounds(settings.usage_days, settings.usage_rows))
+        log.on_written = lambda: self.on_news()
+        if self._is_of_subjects:
+            try:
+                shared = self.host.state.derived("subjects") if self.host.state is not None else None
+                self._salt = shared or await in_daemon_thread(partial(read_salt, self.path))
+            except UsageError as error:
+                logger.warning("%s; calls are logged for nobody, and teach nothing", error)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(log.run())
+                try:
+                    while True:
+                        await asyncio.sleep(_LISTS_EVERY_S)
+                        await self.record_lists()
+                finally:
+                    await self.record_lists()  # the log writes them before it ends
+        finally:
+            self.log = None
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def source(self) -> UsageSource | None:
+        """Return where it is known from what was called; None where nothing is logged, or nothing to be learned."""
+        if self.mode == "off" or self._settings.curation != "recency":
+            return None
+        return UsageSource(partial(_read, self.path, self.host.name), is_shared=not self._is_of_subjects)
+
+    def log_health(self) -> dict[str, Any]:
+        """Return what is told of the log."""
+        return {"status": "off"} if self.log is None else {"mode": self.mode, **self.log.health()}
+
+    def health(self) -> Mapping[str, Any]:
+        return {} if self.mode == "off" else {"usage": self.log_health()}
+
+
+def words_of(request: Request, tool: str) -> tuple[str, int]:
+    """Return the words that led a request to a tool, and how many turns its session had; none where nobody knows."""
+    if request.session is None:
+        return request.words, 0
+    use = request.session.get(Usage.name, NOT_USED)
+    return use.words_for(tool), use.n_turns
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _read(path: Path, server: str, scope: str) -> Learned:
+    from agent_utilities.usage.learning import read_learned
+
+    return read_learned(path, server, scope, _now_ms())
+
+
+def subject_of_request() -> str | None:
+    """Return what tells the present caller's subject from all others; None where they did not authenticate.
+
+    The subject of one issuer is not that of another, nor a client's own that of a user.
+    """
+    token = get_access_token()
+    if token is None:
+        return None
+    claims = token.claims or {}
+    subject, issuer = claims.get("sub"), claims.get("iss")
+    parts = ("sub", issuer, subject) if subject else ("client", issuer, token.client_id)
+    return json.dumps(parts, default=str)  # whatever is in a part, it can't pass for two of them

@@ -1,0 +1,78 @@
+"""What is in the prompt on every turn, by server and section, and what that costs a day."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from agent_utilities import AgentServer
+from tests.every import every
+from tests.page.looking import opened
+from tests.page.test_door import notes
+
+pytestmark = pytest.mark.anyio
+
+
+def server(**environ: str) -> AgentServer:
+    made = notes(**environ)
+    for i in range(30):
+        made.tool(name=f"tool_{i}", description=f"Do what number {i} does, at length. " * 9)(lambda: "done")
+    return made
+
+
+def money(page: str) -> list[float]:
+    return [float(each.replace(",", "")) for each in re.findall(r"\$([\d,]+\.\d\d)", page)]
+
+
+class TestMoney:
+    @every(
+        ("query", "dollars_per_token"),
+        [("", 0.003), ("price=2&turns=50", 0.0001), ("price=0", 0), ("turns=1e3", 0.003)],
+    )
+    async def test_is_tokens_times_turns_times_price(self, query: str, dollars_per_token: float) -> None:
+        async with opened(server(MCP_TOOL_SEARCH="on")) as web:
+            page = (await web.get(f"/page/prompt?{query}")).text
+            rows = (await web.get("/page/prompt?format=json")).json()["prompt"]
+        in_prompt = sum(row["tokens"] for row in rows if row["section"] != "deferred")
+        (all_of_it,) = re.findall(r"<title>all permitted tools: ([\d,]+)</title>", page)
+        undeferred = int(all_of_it.replace(",", ""))
+        assert undeferred > in_prompt > 0
+        expected = [in_prompt, undeferred, undeferred - in_prompt]
+        assert money(page) == pytest.approx([each * dollars_per_token for each in expected], abs=0.011)
+
+    @every("query", ["price=-1", "price=many", "turns=1e10", "turns=nan", "price=inf"])
+    async def test_of_what_is_no_number_is_refused_with_one_that_would_do(self, query: str) -> None:
+        async with opened(notes()) as web:
+            answer = await web.get(f"/page/prompt?{query}")
+        name = query.partition("=")[0]
+        hint = {"price": 3, "turns": 1000}[name]
+        assert answer.status_code == 400
+        assert f"{name} can&#39;t be read" in answer.text
+        assert f"such as {hint}" in answer.text
+
+    @every("query", ["price=", "turns=%20", "price=1e9&turns=0"])
+    async def test_of_nothing_and_of_the_bounds_themselves_is_counted(self, query: str) -> None:
+        async with opened(notes()) as web:
+            assert (await web.get(f"/page/prompt?{query}")).status_code == 200
+
+
+class TestDrawing:
+    async def test_has_each_section_where_the_one_before_it_ends(self) -> None:
+        async with opened(server(MCP_TOOL_SEARCH="on")) as web:
+            page = (await web.get("/page/prompt")).text
+            rows = (await web.get("/page/prompt?format=json")).json()["prompt"]
+        drawn = re.findall(r'<rect class="section-([\w-]+)" x="([\d.]+)" y="10" width="([\d.]+)"', page)
+        ends = 200.0
+        for _, x, width in drawn:
+            assert float(x) == pytest.approx(ends, abs=0.2)
+            ends = float(x) + float(width)
+        tokens = {row["section"].replace(" ", "-"): row["tokens"] for row in rows}
+        widths = {name: float(width) for name, _, width in drawn}
+        assert set(widths) == set(tokens)
+        scale = widths["deferred"] / tokens["deferred"]
+        assert widths == {name: pytest.approx(n * scale, abs=0.2) for name, n in tokens.items()}
+        in_prompt = sum(n for name, n in tokens.items() if name != "deferred")
+        label = re.search(r'<text class="label" x="[\d.]+" y="28">([\d,]+)</text>', page)
+        assert label is not None
+        assert int(label[1].replace(",", "")) == in_prompt
