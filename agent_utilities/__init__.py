@@ -4,16 +4,18 @@ import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from agent_utilities import moved  # noqa: F401 - so that old paths work
+
 if TYPE_CHECKING:
     from agent_utilities.errors import AgentUtilitiesError, SelectionError, SettingsError
     from agent_utilities.query.graph.base import ToolGraph
+    from agent_utilities.search.tool_router import ToolRouter
+    from agent_utilities.selection.caller import selection_headers, selection_meta, selection_url
+    from agent_utilities.selection.merge import Narrowing
     from agent_utilities.server.agent_server import AgentServer
     from agent_utilities.server.feature import Feature, OwnTool
     from agent_utilities.server.request import Call, Request
     from agent_utilities.server.server_cli import server_command
-    from agent_utilities.search.tool_router import ToolRouter
-    from agent_utilities.selection.caller import selection_headers, selection_meta, selection_url
-    from agent_utilities.selection.merge import Narrowing
     from agent_utilities.server_factory import create_gateway, create_mcp_server
 
 __all__ = [

@@ -13,12 +13,12 @@ from agent_utilities.server.command_line import installed_version
 from agent_utilities.server.feature_list import Later
 
 if TYPE_CHECKING:
-    from agent_utilities.gateway.capabilities.servers import Offer
     from agent_utilities.compat.fastmcp_server import FastMCPOptions
-    from agent_utilities.query.graph.base import ToolGraph
-    from agent_utilities.server.feature import Feature
+    from agent_utilities.gateway.capabilities.servers import Offer
     from agent_utilities.gateway.upstreams.config import GatewayConfig
     from agent_utilities.gateway.upstreams.operator.operator_rules import ConfigFiles
+    from agent_utilities.query.graph.base import ToolGraph
+    from agent_utilities.server.feature import Feature
 
     Config = GatewayConfig | Mapping[str, Any] | str | Path | Sequence[str | Path]
 
@@ -79,6 +79,9 @@ def default_features(graph: ToolGraph | None = None) -> list[Feature | Later]:
     usage = Usage()
     query = Query(usage, graph)
     return [FLEET, ACCESS, AUDIT, QUOTAS, usage, ToolSearch(query), query, ContextReport(), *PAGE]
+
+
+AgentServer.default_features = default_features
 
 
 def create_gateway(
@@ -144,9 +147,9 @@ def gateway_features(
         graph: the graph that queries are resolved on; the configured one where None.
     """
     from agent_utilities.context.feature import ContextReport  # what is no gateway imports none of it
+    from agent_utilities.gateway.feature import Upstreams
     from agent_utilities.query.feature import Query
     from agent_utilities.search.feature import ToolSearch
-    from agent_utilities.gateway.feature import Upstreams
     from agent_utilities.usage.feature import Usage
 
     usage = Usage(counts_by_default=True)

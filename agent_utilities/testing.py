@@ -13,8 +13,8 @@ from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
 from agent_utilities.query.graph.base import Cause, GraphError, Statement, ToolGraph
-from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.selection.caller import CallerSelection, selection_url
+from agent_utilities.server.agent_server import AgentServer
 
 if TYPE_CHECKING:
     from agent_utilities.query.ranking.arrays import Vectors

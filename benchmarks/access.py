@@ -25,12 +25,12 @@ from rich.table import Table
 from starlette.requests import Request
 
 from agent_utilities import AgentServer, create_mcp_server
+from agent_utilities.access.feature import AccessControl
 from agent_utilities.access.rules import rules_of
 from agent_utilities.access.token_file import new_token
-from agent_utilities.access.feature import AccessControl
+from agent_utilities.selection.parse import read_request
 from agent_utilities.server.sessions import caller_of
 from agent_utilities.server.wire.request import STATE
-from agent_utilities.selection.parse import read_request
 from benchmarks.measure import Spread, spread
 from tests.wire.wires import modern_request
 

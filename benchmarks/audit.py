@@ -25,6 +25,7 @@ from rich.table import Table
 from agent_utilities import create_mcp_server
 from agent_utilities.access.record.chain import n_bytes_of
 from agent_utilities.access.record.record import Record
+from agent_utilities.server.feature import CallRecord
 from benchmarks.measure import quantile
 
 LINE_US = 20.0
@@ -124,8 +125,8 @@ class _Awaited:
         return (yield self._waits)
 
 
-async def _written(record: Record | None) -> None:
-    while record is not None and record.log.n_waiting:  # noqa: ASYNC110 - the record has no event for it
+async def _written(record: CallRecord | None) -> None:
+    while isinstance(record, Record) and record.log.n_waiting:  # noqa: ASYNC110 - the record has no event for it
         await asyncio.sleep(0.001)
 
 

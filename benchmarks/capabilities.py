@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
-from tests.parts import capabilities_of, gateway_with, query_of
+from tests.parts import capabilities_of, gateway_with
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -27,20 +27,20 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities import AgentServer
+from agent_utilities.compat.fastmcp_server import whole_lifespan
 from agent_utilities.gateway.capabilities.model import Capabilities, Capability
 from agent_utilities.gateway.capabilities.servers import CapabilityServers, Offer
 from agent_utilities.gateway.capabilities.tap import read_capabilities, starter_tap
-from agent_utilities.compat.fastmcp_server import whole_lifespan
-from agent_utilities.server.sessions import Session
+from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
 from agent_utilities.query.ranking.embedding import Embedder
 from agent_utilities.query.ranking.minilm import MiniLM
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_meta
-from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
+from agent_utilities.server.sessions import Session
 from benchmarks.measure import quantile
 from benchmarks.resolution_lag import Lag
 
-SERVER = Path(__file__).parents[1] / "tests" / "mcp" / "capabilities" / "tiny_server.py"
+SERVER = Path(__file__).parents[1] / "tests" / "gateway" / "capabilities" / "tiny_server.py"
 _TALK = "what do you think of my plan number {}?"
 _HOLD, _HOLD_SWITCHING = "the longest hold of the loop, routing", "the same while 58 servers start and end"
 _GOALS = {"beyond the embedding": 0.2, "routed, the embedding with it": 15.0, _HOLD: 10.0, _HOLD_SWITCHING: 10.0}
@@ -88,7 +88,7 @@ async def timed(work: Callable[[], Awaitable[object]], n: int) -> list[float]:
 
 async def measured(gateway: AgentServer, n: int) -> dict[str, list[float]]:
     """Return milliseconds by what was measured."""
-    capabilities, router = capabilities_of(gateway).switching, query_of(gateway).resolver.capability_router
+    capabilities, router = capabilities_of(gateway).switching, capabilities_of(gateway).switching.router
     await router.wait_until_ready()
     numbers = count()
     embedder = Embedder(MiniLM)

@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agent_utilities.gateway.capabilities.model import LEAST_CHARACTERS, Gate
 from agent_utilities.errors import RankerError
+from agent_utilities.gateway.capabilities.model import LEAST_CHARACTERS, Gate
+from agent_utilities.gateway.capabilities.router import BY_MODEL, BY_WORDS, intent_text, n_said
 from agent_utilities.query.ranking.embedding import Embedder, read_request
 from agent_utilities.query.ranking.open import open_provider
 from agent_utilities.query.ranking.triggers import Scored, TriggerIndex, TriggerView
-from agent_utilities.gateway.capabilities.router import BY_MODEL, BY_WORDS, intent_text, n_said
 
 HERE = Path(__file__).parent
 DATA = HERE.parent.parent / "shared/data/capability-routing/catalog.json"

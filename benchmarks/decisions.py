@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agent_utilities import create_mcp_server
-from agent_utilities.server.surface.catalogs import CatalogReader
-from agent_utilities.server.surface.surface import Surface
+from agent_utilities.policy.decision import decide
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_request
-from agent_utilities.policy.decision import decide
+from agent_utilities.server.surface.catalogs import CatalogReader
+from agent_utilities.server.surface.surface import Surface
 from benchmarks.measure import Lane, Rounds, Timing, interleave
 from benchmarks.worker import add_tools, tool_name
 

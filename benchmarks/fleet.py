@@ -28,8 +28,8 @@ from benchmarks.fleet_replicas import N_REPLICAS, show, warm_up
 from benchmarks.fleet_replicas import measure as serve_in_turns
 from benchmarks.http_lane import ERAS, Era
 from benchmarks.measure import quantile, spread
-from tests.fleet.test_sessions import Talk
 from tests.fleet.processes.replicas import Shared, shared_redis
+from tests.fleet.test_sessions import Talk
 from tests.server.in_process import web_of
 
 N_TOOLS, N_REQUESTS = 50, 40

@@ -24,12 +24,12 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities import AgentServer, create_gateway, create_mcp_server
-from agent_utilities.query.graph.sync import forget
-from agent_utilities.server.stopping import calm_collector
 from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
 from agent_utilities.gateway.upstreams.folders import gateway_folder
 from agent_utilities.gateway.upstreams.snapshot import Snapshot
 from agent_utilities.gateway.upstreams.snapshot_store import SnapshotStore
+from agent_utilities.query.graph.sync import forget
+from agent_utilities.server.stopping import calm_collector
 from benchmarks.host_internals import low_level
 from benchmarks.resolution import queries
 from benchmarks.resolution_process import Neo4jServer, neo4j_server

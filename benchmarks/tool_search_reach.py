@@ -15,9 +15,9 @@ from fastmcp import Client, FastMCP
 
 from agent_utilities import AgentServer
 from agent_utilities.catalog.context import n_tokens
+from agent_utilities.query.ranking.open import open_ranker
 from agent_utilities.search.search_result import MAX_QUERY_BYTES
 from agent_utilities.server.stopping import calm_collector
-from agent_utilities.query.ranking.open import open_ranker
 from benchmarks.contenders import ContenderError
 from benchmarks.served_quality import VECTORS
 from benchmarks.tool_search_data import DevelopmentSet, fastmcp_of, gateway_of

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.query.graph.base import ToolRecord
-from agent_utilities.server.stopping import calm_collector
 from agent_utilities.query.ranking.base import plain_matches
 from agent_utilities.query.resolution.answer import CallerScope, LiveTools
 from agent_utilities.query.resolution.resolver import Resolver
 from agent_utilities.runtime.waiting import Deadline
+from agent_utilities.server.stopping import calm_collector
 from agent_utilities.settings import read_settings
 from agent_utilities.testing import memory_graph
 from benchmarks.ranking import REQUESTS, catalog

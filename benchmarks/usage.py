@@ -199,7 +199,7 @@ def main(argv: Sequence[str]) -> None:
         goals.append((f"record ≤ {RECORD_US:g} µs p50", show_record(console, results)))
         if options.only == "record":
             pass
-        elif find_spec("agent_utilities.features.usage") is None:
+        elif find_spec("agent_utilities.usage.feature") is None:
             console.print("left out: calls: this server does not log", style="yellow")
         else:
             lanes = asyncio.run(measure_calls(Path(folder), 60 if options.quick else 600, _CALLS))

@@ -11,8 +11,8 @@ import httpx2
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StdioTransport
 
-from agent_utilities.server.command_line.terminal import NamesTable, Steps
 from agent_utilities.selection.caller import selection_headers, selection_url
+from agent_utilities.server.command_line.terminal import NamesTable, Steps
 from demo.running import (
     caller,
     demo_environment,

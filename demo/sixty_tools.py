@@ -11,9 +11,9 @@ from typing import Any
 import httpx2
 from mcp_types import ToolListChangedNotification
 
-from agent_utilities.server.command_line.terminal import NamesTable, Steps
 from agent_utilities.selection.caller import selection_headers
 from agent_utilities.selection.channels import META_KEY
+from agent_utilities.server.command_line.terminal import NamesTable, Steps
 from demo.running import caller, demo_environment, indexed, listed, n_and_cost, saved, serving, some_names, text_of
 
 _OFFICE = [sys.executable, "-P", str(Path(__file__).with_name("office.py")), "--tool-search", "on", "--max-active", "3"]

@@ -11,9 +11,9 @@ import anyio
 from fastmcp import Client
 from mcp_types import PaginatedRequestParams
 
-from agent_utilities.server.command_line.terminal import NamesTable, Steps
 from agent_utilities.selection.caller import selection_meta
 from agent_utilities.selection.channels import META_KEY
+from agent_utilities.server.command_line.terminal import NamesTable, Steps
 from demo.running import GATEWAY, START_S, caller, demo_environment, n_and_cost, serving, text_of
 
 _TAP = Path(__file__).with_name("tap")

@@ -6,13 +6,13 @@ from typing import Any, TypeVar
 
 from agent_utilities import AgentServer
 from agent_utilities.gateway.capabilities.feature import Capabilities
+from agent_utilities.gateway.feature import Upstreams
+from agent_utilities.gateway.upstreams.config import GatewayConfig
 from agent_utilities.query.feature import Query
 from agent_utilities.search.feature import ToolSearch
-from agent_utilities.gateway.feature import Upstreams
-from agent_utilities.usage.feature import Usage
 from agent_utilities.server.feature import Feature
 from agent_utilities.server_factory import gateway_features, gateway_of
-from agent_utilities.gateway.upstreams.config import GatewayConfig
+from agent_utilities.usage.feature import Usage
 
 _F = TypeVar("_F", bound=Feature)
 

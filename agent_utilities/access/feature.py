@@ -15,19 +15,15 @@ from fastmcp.server.auth import AccessToken, AuthProvider, MultiAuth, RemoteAuth
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
-from agent_utilities.access.rules import LOCAL, Rules, rules_of
-from agent_utilities.access.token_file import PREFIX, Token, read_tokens
-from agent_utilities.catalog.model import ComponentKind
-from agent_utilities.errors import AgentUtilitiesError, InputError, SettingsError
 from agent_utilities.access import refusals
 from agent_utilities.access.issuer import Issuer, IssuerUnreachable, as_spelled
 from agent_utilities.access.oidc import OidcVerifier
 from agent_utilities.access.refusals import TellsWhy, note
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.events import PolicyChanged, TokensRevoked
-from agent_utilities.server.feature import NOT_TAKEN, Feature, Grant
-from agent_utilities.server.request import Request
-from agent_utilities.server.sessions import Caller
+from agent_utilities.access.rules import LOCAL, Rules, rules_of
+from agent_utilities.access.token_file import PREFIX, Token, read_tokens
+from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.errors import AgentUtilitiesError, InputError, SettingsError
+from agent_utilities.policy.decision import Decision
 from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.runtime.hosts import is_loopback
 from agent_utilities.runtime.process_io import expanded, looked_at
@@ -35,8 +31,12 @@ from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import fold
 from agent_utilities.selection.profiles import EVERYTHING, NO_PROFILE, SettingsFiles
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.events import PolicyChanged, TokensRevoked
+from agent_utilities.server.feature import NOT_TAKEN, Feature, Grant
+from agent_utilities.server.request import Request
+from agent_utilities.server.sessions import Caller
 from agent_utilities.settings import Settings
-from agent_utilities.policy.decision import Decision
 
 if TYPE_CHECKING:
     from agent_utilities.state.redis_state import RedisState

@@ -15,8 +15,8 @@ import httpx2
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 from pydantic import AnyHttpUrl, ConfigDict, TypeAdapter
 
-from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.access.refusals import RETRY_S
+from agent_utilities.errors import AgentUtilitiesError
 
 FRESH_S = 3600
 """Seconds after which keys are asked for again, so that one that was withdrawn is no longer taken."""

@@ -24,10 +24,10 @@ from fastmcp.server.auth import AccessToken, TokenVerifier
 from joserfc import jws
 from joserfc.errors import JoseError
 
-from agent_utilities.access.token_file import PREFIX
 from agent_utilities.access import refusals
 from agent_utilities.access.issuer import Issuer, IssuerUnreachable, Keys
 from agent_utilities.access.refusals import TokenRefused, note, sender
+from agent_utilities.access.token_file import PREFIX
 
 LEEWAY_S = 30
 """Seconds that clocks may differ by. None for the end of a token, which an issuer chooses with that in mind."""

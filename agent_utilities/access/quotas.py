@@ -20,16 +20,16 @@ from pydantic import Field, ValidationError
 from agent_utilities.access.record.chain import n_bytes_of
 from agent_utilities.compat.tasks import tool_of_task
 from agent_utilities.errors import AgentUtilitiesError, SettingsError
+from agent_utilities.policy.bounds import fits
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.selection.model import fold, nearest
+from agent_utilities.selection.profiles import PROFILES, QUOTA, SettingsFiles
 from agent_utilities.server.events import Event, PolicyChanged
 from agent_utilities.server.feature import NOT_TAKEN, Feature, Refusal
 from agent_utilities.server.request import TOOL_OF_TASK, Call, Request, ToolCalled
 from agent_utilities.server.sessions import NOBODY
-from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.selection.model import fold, nearest
-from agent_utilities.selection.profiles import PROFILES, QUOTA, SettingsFiles
 from agent_utilities.settings import Quota, Settings
 from agent_utilities.state.counts import Counts, Wanted
-from agent_utilities.policy.bounds import fits
 
 if TYPE_CHECKING:
     import prometheus_client

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_utilities.errors import SettingsError
+from agent_utilities.policy.bounds import fits
 from agent_utilities.selection.model import Selection, nearest
 from agent_utilities.selection.profiles import EVERYTHING, NO_PROFILE, SettingsFiles
 from agent_utilities.settings import Settings
-from agent_utilities.policy.bounds import fits
 
 LOCAL = "local"
 """The issuer of tokens of a file. All their claims are known, so that none of them is left out."""

@@ -10,12 +10,12 @@ import typer
 from agent_utilities.access.rules import LOCAL, rules_of
 from agent_utilities.access.token_file import read_tokens
 from agent_utilities.errors import InputError
-from agent_utilities.server.command_line.terminal import AsJson, terminal
-from agent_utilities.server.surface.operator import Operator
+from agent_utilities.policy.bounds import Bounds
 from agent_utilities.runtime.process_io import expanded
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.profiles import EVERYTHING
-from agent_utilities.policy.bounds import Bounds
+from agent_utilities.server.command_line.terminal import AsJson, terminal
+from agent_utilities.server.surface.operator import Operator
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)
 

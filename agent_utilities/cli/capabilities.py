@@ -114,8 +114,8 @@ def _read(named: Sequence[str] | None, providers: list[str] | None, config: Path
     """
     from agent_utilities.gateway.capabilities.servers import servers_of
     from agent_utilities.gateway.capabilities.tap import folder_named, read_capabilities
-    from agent_utilities.settings_file import settings_of, user_folder
     from agent_utilities.gateway.upstreams.configuration.config_files import read_config
+    from agent_utilities.settings_file import settings_of, user_folder
 
     own = user_folder() / "capabilities"
     folders = tuple(map(folder_named, named or ())) or ((own,) if own.is_dir() else ())

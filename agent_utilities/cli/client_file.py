@@ -13,10 +13,10 @@ from textwrap import dedent, indent
 from typing import Any, NoReturn
 
 from agent_utilities.errors import InputError
-from agent_utilities.runtime.process_io import open_regular, write_whole
 from agent_utilities.gateway.upstreams.configuration.config_text import MAX_YAML, form_of, parsed
 from agent_utilities.gateway.upstreams.configuration.host_files import Host, by_name
 from agent_utilities.gateway.upstreams.errors import ConfigError
+from agent_utilities.runtime.process_io import open_regular, write_whole
 
 
 def add_entry(

@@ -18,10 +18,10 @@ import typer
 
 from agent_utilities.cli.client_file import add_entry, entry_text
 from agent_utilities.errors import InputError
-from agent_utilities.runtime.process_io import expanded
 from agent_utilities.gateway.upstreams.configuration.config_text import form_of, read_bytes
 from agent_utilities.gateway.upstreams.configuration.host_files import HOSTS, Host, user_files
 from agent_utilities.gateway.upstreams.configuration.variables import names_in
+from agent_utilities.runtime.process_io import expanded
 
 app = typer.Typer(add_completion=False)
 
@@ -134,7 +134,8 @@ def connect(
     if undo:
         return _undo(path)
     if gateway is not None:
-        from agent_utilities.gateway.upstreams.configuration.config_files import read_config  # completion need not wait for it
+        # Completion need not wait for it.
+        from agent_utilities.gateway.upstreams.configuration.config_files import read_config
 
         if name is not None and name.startswith("-"):  # the first after `--`, where the gateway is given no name
             given, name = [name, *given], None

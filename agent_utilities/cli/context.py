@@ -25,8 +25,8 @@ from agent_utilities.catalog.context import (
 )
 from agent_utilities.cli.asking import ServerError, ask, pairs, server_url
 from agent_utilities.errors import InputError
-from agent_utilities.server.command_line.terminal import AsJson, NamesTable, bar, plain, terminal
 from agent_utilities.runtime.process_io import expanded
+from agent_utilities.server.command_line.terminal import AsJson, NamesTable, bar, plain, terminal
 
 app = typer.Typer(add_completion=False)
 

@@ -14,14 +14,14 @@ import typer
 
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.cli.asking import Pairs, ask, pairs, server_url
-from agent_utilities.server.command_line.terminal import AsJson, NamesTable, plain, terminal
-from agent_utilities.query.resolution.answer import reason_text, status_text
+from agent_utilities.policy.decision import decide
+from agent_utilities.policy.reasons import reason_text, status_text
 from agent_utilities.selection.caller import PathSelection, parse_path, read_path
 from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import Selection, fold, nearest
 from agent_utilities.selection.parse import read_request
-from agent_utilities.policy.decision import decide
+from agent_utilities.server.command_line.terminal import AsJson, NamesTable, plain, terminal
 
 app = typer.Typer(add_completion=False)
 

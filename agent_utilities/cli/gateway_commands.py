@@ -17,14 +17,8 @@ from typing import TYPE_CHECKING
 from agent_utilities.catalog.context import n_tokens
 from agent_utilities.cli.gateway_options import GATEWAY_NAME, GatewayOptions
 from agent_utilities.errors import InputError, SettingsError
-from agent_utilities.server.command_line.terminal import NamesTable, Steps, plain, print_problems, terminal
-from agent_utilities.server.server_cli import launch
-from agent_utilities.runtime.waiting import run_async
-from agent_utilities.selection.model import nearest
-from agent_utilities.settings_file import settings_of, user_folder
 from agent_utilities.gateway.upstreams.config import GatewayConfig
 from agent_utilities.gateway.upstreams.configuration.config_files import read_config
-from agent_utilities.gateway.upstreams.configuration.config_text import shown
 from agent_utilities.gateway.upstreams.configuration.host_files import find_config, searched, user_home
 from agent_utilities.gateway.upstreams.errors import Cause, UpstreamError
 from agent_utilities.gateway.upstreams.folders import gateway_folder, with_folder
@@ -34,13 +28,19 @@ from agent_utilities.gateway.upstreams.operator.operator_rules import ConfigFile
 from agent_utilities.gateway.upstreams.processes.stderr_log import log_file, logged, read_log
 from agent_utilities.gateway.upstreams.snapshot_store import SnapshotStore
 from agent_utilities.policy.bounds import finish
+from agent_utilities.runtime.shown import shown
+from agent_utilities.runtime.waiting import run_async
+from agent_utilities.selection.model import nearest
+from agent_utilities.server.command_line.terminal import NamesTable, Steps, plain, print_problems, terminal
+from agent_utilities.server.server_cli import launch
+from agent_utilities.settings_file import settings_of, user_folder
 
 if TYPE_CHECKING:  # what a bad option need not wait for
     from fastmcp.server.providers import Provider
 
     from agent_utilities.gateway.capabilities.servers import Offer
-    from agent_utilities.server.agent_server import AgentServer
     from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
+    from agent_utilities.server.agent_server import AgentServer
 
 _MOST_WHYS = 5
 """Of how many capabilities the start says why they can't be switched on; a tap of eighty lacks many a key."""

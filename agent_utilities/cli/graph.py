@@ -19,8 +19,8 @@ from agent_utilities.query.graph.matching import match, names_of, normalise
 from agent_utilities.query.graph.sync import forget as forget_in_graph
 from agent_utilities.query.graph.sync import server_state, server_states
 from agent_utilities.query.graph.sync import sync as sync_with_graph
-from agent_utilities.server.command_line.terminal import NamesTable, in_event_loop, terminal
 from agent_utilities.runtime.hosts import shown_address
+from agent_utilities.server.command_line.terminal import NamesTable, in_event_loop, terminal
 from agent_utilities.settings import Settings
 from agent_utilities.settings_file import settings_of
 

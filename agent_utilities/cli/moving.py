@@ -13,13 +13,13 @@ from typing import Any, NoReturn
 
 from agent_utilities.cli.client_file import content_of, copied, json_text, numbered
 from agent_utilities.errors import InputError
-from agent_utilities.runtime.process_io import write_whole
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.gateway.upstreams.configuration.config_files import digest, read_told
 from agent_utilities.gateway.upstreams.configuration.config_text import form_of
 from agent_utilities.gateway.upstreams.configuration.entry_values import fold
 from agent_utilities.gateway.upstreams.configuration.host_files import Host, containers, is_kept_off, reading_of
 from agent_utilities.gateway.upstreams.configuration.server_entry import BY_SPELLING, OF_HOSTS_ONLY
+from agent_utilities.runtime.process_io import write_whole
 
 _BY_HAND = "nothing was moved; move them by hand, and then `agent-utilities connect HOST --gateway FILE --write`"
 _KEY = "mcpServers"

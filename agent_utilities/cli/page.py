@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl, urlsplit
 import typer
 
 from agent_utilities.cli.asking import ServerError, server_url
-from agent_utilities.server.command_line.terminal import terminal
 from agent_utilities.runtime.hosts import is_loopback
+from agent_utilities.server.command_line.terminal import terminal
 
 app = typer.Typer(add_completion=False)
 

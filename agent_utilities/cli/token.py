@@ -13,10 +13,10 @@ import typer
 from agent_utilities.access.rules import LOCAL, rules_of
 from agent_utilities.access.token_file import new_token, read_tokens, revoke_token
 from agent_utilities.errors import InputError
-from agent_utilities.server.command_line.terminal import AsJson, NamesTable, plain, terminal
-from agent_utilities.server.surface.operator import Operator
 from agent_utilities.runtime.process_io import expanded
 from agent_utilities.selection.profiles import EVERYTHING
+from agent_utilities.server.command_line.terminal import AsJson, NamesTable, plain, terminal
+from agent_utilities.server.surface.operator import Operator
 from agent_utilities.settings_file import settings_of, user_folder
 
 app = typer.Typer(add_completion=False, no_args_is_help=True)

@@ -14,12 +14,12 @@ from starlette.routing import BaseRoute
 
 from agent_utilities.catalog.context import ENTRY_TOOLS, LISTED, PINS, SectionTool, context_report, for_models
 from agent_utilities.catalog.context import ContextReport as Report
+from agent_utilities.policy.decision import Decision, sections_of
+from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.search.feature import n_evicted
 from agent_utilities.server.feature import Feature, OwnTool
 from agent_utilities.server.request import Request, request_in_force, sender_of, serving
 from agent_utilities.server.tool_origin import origin_of
-from agent_utilities.runtime.waiting import in_turns
-from agent_utilities.policy.decision import Decision, sections_of
 
 PATH = "/context"
 

@@ -22,20 +22,20 @@ from agent_utilities.compat.sdk_server import SESSION_PARTS
 from agent_utilities.errors import SettingsError
 from agent_utilities.fleet.news import Changes, News, Topic
 from agent_utilities.fleet.sessions import SharedSessions
-from agent_utilities.usage.feature import Usage
+from agent_utilities.gateway.upstreams.sealed_store import read_key
+from agent_utilities.policy.decision import Decision
+from agent_utilities.runtime.process_io import read_whole, write_whole
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.selection.merge import Narrowing
 from agent_utilities.server.events import Event, TokensRevoked
 from agent_utilities.server.feature import Feature
 from agent_utilities.server.request import Request
 from agent_utilities.server.stopping import guarded
-from agent_utilities.runtime.process_io import read_whole, write_whole
-from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.selection.merge import Narrowing
 from agent_utilities.state.redis_state import RedisState, SharedValues, StateError
-from agent_utilities.gateway.upstreams.sealed_store import read_key
+from agent_utilities.usage.feature import Usage
 from agent_utilities.usage.model import Call, Listed, Search
 from agent_utilities.usage.model import Event as Logged
 from agent_utilities.usage.redaction import without_secrets
-from agent_utilities.policy.decision import Decision
 
 if TYPE_CHECKING:
     from agent_utilities.gateway.feature import Upstreams

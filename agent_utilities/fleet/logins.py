@@ -21,9 +21,9 @@ from starlette.responses import PlainTextResponse, Response
 from agent_utilities.fleet.news import News, Topic
 from agent_utilities.gateway.logins.browser import form_of
 from agent_utilities.gateway.logins.links import N_FORM_BYTES, Elsewhere, spent
-from agent_utilities.state.redis_state import RedisState, StateError
 from agent_utilities.gateway.upstreams.http.account import Account, Kept, LoginStore, Name
 from agent_utilities.gateway.upstreams.http.authorization import ANSWER_S, LOGIN_S
+from agent_utilities.state.redis_state import RedisState, StateError
 
 KIND = "login"
 _KEPT_S = 180 * 24 * 3600

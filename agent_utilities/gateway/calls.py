@@ -29,15 +29,15 @@ from agent_utilities.gateway.relay import (
     check_offered,
     told_of_tasks,
 )
-from agent_utilities.gateway.uris import with_uris
-from agent_utilities.gateway.waiting import WaitingCalls
-from agent_utilities.server.answers import RelayedError
-from agent_utilities.server.request import TIMES, hand_on, request_in_force
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.gateway.upstreams.connections.session import UpstreamSession, plain
 from agent_utilities.gateway.upstreams.errors import UpstreamError
 from agent_utilities.gateway.upstreams.names import Namespace
 from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
+from agent_utilities.gateway.uris import with_uris
+from agent_utilities.gateway.waiting import WaitingCalls
+from agent_utilities.server.answers import RelayedError
+from agent_utilities.server.request import TIMES, hand_on, request_in_force
 
 # -- what upstreams answer: handed on as it came, beside what FastMCP passes through its middleware --------------------
 

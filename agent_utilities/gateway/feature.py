@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agent_utilities.policy.deferral import AUTO
 from agent_utilities.catalog.model import KINDS, ComponentKind, entry
 from agent_utilities.compat import left_out, sdk_client
 from agent_utilities.compat.fastmcp_server import import_state, low_level_server
@@ -22,16 +21,7 @@ from agent_utilities.gateway.provider import UpstreamProvider
 from agent_utilities.gateway.skills import Skills
 from agent_utilities.gateway.subscriptions import Subscriptions, tells_updates
 from agent_utilities.gateway.tasks import TASKS, TaskIds, Tasks
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.answers import has
-from agent_utilities.server.events import Event, PolicyChanged, ToolsChanged
-from agent_utilities.server.feature import NOT_TAKEN, Feature
-from agent_utilities.server.request import Request
-from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
-from agent_utilities.selection.model import NOTHING, NameSet, Selection, fold
-from agent_utilities.settings import Quota
 from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
-from agent_utilities.protocol.fit import SKILLS_EXTENSION
 from agent_utilities.gateway.upstreams.folders import gateway_folder, with_folder
 from agent_utilities.gateway.upstreams.operator.lock import Change, accept, changes, read_lock, write_lock
 from agent_utilities.gateway.upstreams.operator.operator_rules import ConfigFiles, OperatorRules
@@ -41,6 +31,16 @@ from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
 from agent_utilities.gateway.upstreams.supervision.upstreams import Upstreams as Supervised
 from agent_utilities.gateway.upstreams.supervision.upstreams import reach
 from agent_utilities.policy.bounds import Bounds
+from agent_utilities.protocol.fit import SKILLS_EXTENSION
+from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
+from agent_utilities.selection.active import AUTO
+from agent_utilities.selection.model import NOTHING, NameSet, Selection, fold
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.answers import has
+from agent_utilities.server.events import Event, PolicyChanged, ToolsChanged
+from agent_utilities.server.feature import NOT_TAKEN, Feature
+from agent_utilities.server.request import Request
+from agent_utilities.settings import Quota
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

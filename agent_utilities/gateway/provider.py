@@ -23,18 +23,18 @@ from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.gateway import components
 from agent_utilities.gateway.calls import Caller
 from agent_utilities.gateway.relay import present_caller
-from agent_utilities.gateway.uris import Links, Uris, with_pages
-from agent_utilities.gateway.waiting import WaitingCalls
-from agent_utilities.server.surface.components import entry_of
-from agent_utilities.server.tool_origin import KeptProvider
-from agent_utilities.runtime.waiting import finish_in_turns
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.gateway.upstreams.names import Namespace, head, names_here, uris_here
 from agent_utilities.gateway.upstreams.operator.lock import Key, Kind
 from agent_utilities.gateway.upstreams.operator.operator_rules import OperatorRules
 from agent_utilities.gateway.upstreams.snapshot import Snapshot
 from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
+from agent_utilities.gateway.uris import Links, Uris, with_pages
+from agent_utilities.gateway.waiting import WaitingCalls
 from agent_utilities.policy.bounds import Bounds, Steps, finish
+from agent_utilities.runtime.waiting import finish_in_turns
+from agent_utilities.server.surface.components import entry_of
+from agent_utilities.server.tool_origin import KeptProvider
 
 logger = logging.getLogger("agent_utilities.gateway")
 

@@ -17,10 +17,10 @@ from pydantic import BaseModel, ValidationError
 
 from agent_utilities.compat.sdk_client import answer_rounds
 from agent_utilities.compat.sdk_server import connection_of, least_log_level, takes_log_message
-from agent_utilities.server.request import request_in_force
-from agent_utilities.server.surface.catalogs import NOBODY, caller_key
 from agent_utilities.gateway.upstreams.connections.calls import present_call
 from agent_utilities.gateway.upstreams.errors import UpstreamError
+from agent_utilities.server.request import request_in_force
+from agent_utilities.server.surface.catalogs import NOBODY, caller_key
 
 Question = mcp_types.InputRequest
 """What an upstream may ask in the middle of a call."""

@@ -22,13 +22,13 @@ from agent_utilities.gateway.calls import Kind
 from agent_utilities.gateway.components import UpstreamResource, UpstreamTemplate
 from agent_utilities.gateway.provider import UpstreamProvider
 from agent_utilities.gateway.relay import present_caller
+from agent_utilities.gateway.upstreams.operator.lock import Key
+from agent_utilities.policy.bounds import Bounds
+from agent_utilities.protocol.fit import ENVELOPE, SKILL, fitted
 from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.server.answers import may_read, relayed, set_cache
 from agent_utilities.server.request import Request, request_in_force
 from agent_utilities.server.surface.components import entry_of
-from agent_utilities.protocol.fit import ENVELOPE, SKILL, fitted
-from agent_utilities.gateway.upstreams.operator.lock import Key
-from agent_utilities.policy.bounds import Bounds
 
 _GET = Kind("skills/get", lambda raw: raw, lambda _: {})
 _UNKNOWN = mcp_types.INVALID_PARAMS

@@ -24,12 +24,12 @@ from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.compat.sdk_server import connection_of
 from agent_utilities.gateway.components import UpstreamResource, UpstreamTemplate
 from agent_utilities.gateway.relay import ServerRelay
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.answers import may_read
-from agent_utilities.server.request import request_in_force
 from agent_utilities.gateway.upstreams.connections.session import UpstreamSession
 from agent_utilities.gateway.upstreams.errors import UpstreamError
 from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.answers import may_read
+from agent_utilities.server.request import request_in_force
 
 logger = logging.getLogger("agent_utilities.gateway")
 

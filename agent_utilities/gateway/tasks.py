@@ -28,16 +28,16 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.errors import SettingsError
 from agent_utilities.gateway.relay import ServerRelay, as_error_data
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.request import TOOL_OF_TASK, Request, request_in_force
-from agent_utilities.server.surface.catalogs import caller_key
-from agent_utilities.server.surface.components import entry_of
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.gateway.upstreams.connections.session import UpstreamSession
 from agent_utilities.gateway.upstreams.errors import UpstreamError
 from agent_utilities.gateway.upstreams.names import Namespace
 from agent_utilities.gateway.upstreams.sealed_store import read_key
 from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.request import TOOL_OF_TASK, Request, request_in_force
+from agent_utilities.server.surface.catalogs import caller_key
+from agent_utilities.server.surface.components import entry_of
 
 logger = logging.getLogger("agent_utilities.gateway")
 

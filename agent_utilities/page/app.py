@@ -14,10 +14,10 @@ from mcp_types import ToolAnnotations
 from pydantic import AnyUrl
 
 from agent_utilities.context.feature import ContextReport
+from agent_utilities.policy.decision import Decision
 from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.server.feature import Feature, OwnTool
 from agent_utilities.server.request import Request
-from agent_utilities.policy.decision import Decision
 
 NAME = "show_context"
 URI = "ui://agent-utilities/context"

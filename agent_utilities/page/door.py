@@ -21,11 +21,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.gateway.logins.browser import Cookie, OwnIssuer, form_of, is_of_own_page, is_same
+from agent_utilities.gateway.upstreams.http.authorization import LOGIN_S
 from agent_utilities.page.feature import Reader
+from agent_utilities.runtime.hosts import is_loopback
 from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.server.sessions import NOBODY, of_token
-from agent_utilities.runtime.hosts import is_loopback
-from agent_utilities.gateway.upstreams.http.authorization import LOGIN_S
 
 PATH = "/page/login/issuer"
 BACK = f"{PATH}/back"

@@ -24,15 +24,15 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent_utilities.errors import AgentUtilitiesError
-from agent_utilities.usage.feature import words_of
+from agent_utilities.runtime.hosts import is_loopback
+from agent_utilities.runtime.process_io import own_folder, write_whole
+from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.server.events import Event, PolicyChanged
 from agent_utilities.server.feature import Feature
 from agent_utilities.server.request import TIMES, ToolCalled
 from agent_utilities.server.sessions import Caller
-from agent_utilities.runtime.hosts import is_loopback
-from agent_utilities.runtime.process_io import own_folder, write_whole
-from agent_utilities.runtime.waiting import in_daemon_thread, is_set
+from agent_utilities.usage.feature import words_of
 
 
 class PageError(AgentUtilitiesError, ValueError):

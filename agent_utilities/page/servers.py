@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request as HttpRequest
 
-from agent_utilities.page.feature import Action, Form, PageError, Panel, Reader, Table
 from agent_utilities.gateway.feature import Upstreams
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.gateway.upstreams.operator.lock import Change, diff_lines, sha256_of
 from agent_utilities.gateway.upstreams.secrets import secrets_of, without
 from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
+from agent_utilities.page.feature import Action, Form, PageError, Panel, Reader, Table
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.server.agent_server import AgentServer
 
 _N_LINES = 20
 _COMPARE_S = 0.5

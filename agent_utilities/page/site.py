@@ -30,8 +30,8 @@ from agent_utilities.page.door import STATIC, Door
 from agent_utilities.page.feature import N_KEPT, Action, PageError, Panel, Reader, Seen, Table, Tail
 from agent_utilities.page.surface import SURFACE, TOOL, call
 from agent_utilities.page.usage import CALLS, PROMPT, SESSIONS, USAGE
+from agent_utilities.runtime.shown import shown
 from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.gateway.upstreams.configuration.config_text import shown
 
 logger = logging.getLogger("agent_utilities.page")
 

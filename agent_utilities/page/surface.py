@@ -19,16 +19,16 @@ from starlette.requests import Request as HttpRequest
 
 from agent_utilities.catalog.context import n_tokens
 from agent_utilities.page.feature import Form, PageError, Panel, Reader, Table
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.feature import OwnTool
-from agent_utilities.server.request import Request, serving
-from agent_utilities.server.sessions import Caller
-from agent_utilities.query.resolution.answer import reasons_of, status_text
+from agent_utilities.policy.reasons import reasons_of, status_text
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.selection.channels import FIELDS, Field, field_of
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import Channel
 from agent_utilities.selection.parse import encoded_header
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.feature import OwnTool
+from agent_utilities.server.request import Request, serving
+from agent_utilities.server.sessions import Caller
 
 CLAIMS = "claims"
 _N_FIRST = 8

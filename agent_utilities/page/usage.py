@@ -16,11 +16,11 @@ from agent_utilities.catalog.context import DEFERRED, MANY_TOKENS, SECTIONS
 from agent_utilities.context.feature import ContextReport
 from agent_utilities.page.feature import PageError, Panel, Reader, Table
 from agent_utilities.page.surface import Row, asked, rows_of
-from agent_utilities.search.turns import kept
-from agent_utilities.usage.feature import NOT_USED, Usage
-from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.search.turns import kept
 from agent_utilities.selection.model import Channel, NameSet, fold
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.usage.feature import NOT_USED, Usage
 from agent_utilities.usage.model import DAY_MS, EVERYBODY, NOBODY
 from agent_utilities.usage.report import read_days, read_report
 

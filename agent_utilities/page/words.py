@@ -13,20 +13,21 @@ from starlette.requests import Request as HttpRequest
 
 from agent_utilities.page.feature import Panel, Reader, Table
 from agent_utilities.page.surface import asked, rows_of
+from agent_utilities.policy.reasons import status_text
 from agent_utilities.query.feature import Query
-from agent_utilities.usage.feature import Usage
 from agent_utilities.query.graph.base import GraphError, Reads
 from agent_utilities.query.graph.matching import match, match_literally, normalise
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.request import Request
 from agent_utilities.query.ranking.arrays import Scores
 from agent_utilities.query.ranking.base import BY_WORDS, Ranking
-from agent_utilities.query.resolution.answer import CallerScope, status_text
+from agent_utilities.query.resolution.answer import CallerScope
 from agent_utilities.query.resolution.catalog_ranker import N_RANKED
 from agent_utilities.query.resolution.orchestrator import DynamicToolOrchestrator
 from agent_utilities.query.resolution.prior import gains_of
 from agent_utilities.runtime.waiting import in_daemon_thread, in_turns
 from agent_utilities.selection.model import Resolution
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.request import Request
+from agent_utilities.usage.feature import Usage
 from agent_utilities.usage.model import EVERYBODY, NOBODY
 
 Edge = tuple[str, str, str, int]

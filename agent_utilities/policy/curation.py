@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from sys import getsizeof
 
-from agent_utilities.policy import deferral as deferring
-from agent_utilities.policy.deferral import NO_DEFERRAL, NOTHING_ACTIVE, OFF, Active, Deferral, Threshold
 from agent_utilities.catalog.model import Catalog
+from agent_utilities.policy import deferral as deferring
+from agent_utilities.policy.bounds import finish, matching, places
+from agent_utilities.policy.deferral import NO_DEFERRAL, Deferral
+from agent_utilities.selection.active import NOTHING_ACTIVE, OFF, Active, Threshold
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NO_NAMES, UNANSWERED, UNRESOLVED, HashedOnce, NameSet, Resolution, Status
-from agent_utilities.policy.bounds import finish, matching, places
 
 QUERY_TOP_K = 15
 """The most tools that a query shows where nobody says how many."""

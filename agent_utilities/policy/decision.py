@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 
-from agent_utilities.policy.deferral import Active, Change, Deferral, bounded, load, n_to_attach, turn, within
 from agent_utilities.catalog.model import Catalog, Entry
-from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import Side, Status
 from agent_utilities.policy.bounds import Bounds, Refusals, Steps, finish, unknown_in
 from agent_utilities.policy.curation import NO_PREFERENCES, Preferences, active_after, curate, pinned, status_of
+from agent_utilities.policy.deferral import Change, Deferral, bounded, load, n_to_attach, turn, within
+from agent_utilities.selection.active import Active
+from agent_utilities.selection.merge import Effective
+from agent_utilities.selection.model import Side, Status
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.catalog.words import asks_for_everything, is_one_letter
-from agent_utilities.usage.feature import Usage
-from agent_utilities.server.events import CatalogListed, Event, ToolsChanged
-from agent_utilities.server.feature import Feature
-from agent_utilities.server.request import Request
-from agent_utilities.server.surface.catalogs import caller_key
+from agent_utilities.policy.curation import Preferences
+from agent_utilities.policy.decision import Decision
 from agent_utilities.runtime.waiting import Deadline, in_daemon_thread, is_set
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import ANSWERED, NOTHING, UNRESOLVED, Resolution, Selection, load_comparison
 from agent_utilities.selection.parse import CUT
+from agent_utilities.server.events import CatalogListed, Event, ToolsChanged
+from agent_utilities.server.feature import Feature
+from agent_utilities.server.request import Request
+from agent_utilities.server.surface.catalogs import caller_key
+from agent_utilities.usage.feature import Usage
 from agent_utilities.usage.model import N_NEAR
-from agent_utilities.policy.curation import Preferences
-from agent_utilities.policy.decision import Decision
 
 if TYPE_CHECKING:
-    from agent_utilities.query.introspection import Introspection
     from agent_utilities.query.graph.base import ToolGraph
+    from agent_utilities.query.introspection import Introspection
     from agent_utilities.query.resolution.answer import CallerScope, Trail
     from agent_utilities.query.resolution.resolver import Resolver
 

@@ -15,14 +15,14 @@ from fastmcp.utilities.versions import dedupe_with_versions
 from agent_utilities.catalog.document import ToolDocument, document
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.query.graph.base import ToolRecord, record_of
+from agent_utilities.query.resolution.answer import CallerScope, LiveTools
+from agent_utilities.runtime.waiting import in_turns
+from agent_utilities.selection.model import NOTHING
 from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.server.surface.catalogs import introspecting
 from agent_utilities.server.surface.surface import Surface, Verdict
 from agent_utilities.server.tool_origin import origin_of
 from agent_utilities.server.whole_catalog import admitted, everybodys, everything
-from agent_utilities.query.resolution.answer import CallerScope, LiveTools
-from agent_utilities.runtime.waiting import in_turns
-from agent_utilities.selection.model import NOTHING
 
 _N_SEEN = 64
 _UNUSED = {"input_schema", "output_schema", "icons"}

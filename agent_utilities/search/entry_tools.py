@@ -6,60 +6,20 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from agent_utilities.catalog.context import n_tokens
 from agent_utilities.errors import InputError
+from agent_utilities.policy.entry_names import CALL_TOOL, TOOL_SEARCH, EntryNames
 
-TOOL_SEARCH, CALL_TOOL = "tool_search", "call_tool"
-ALIASES = ("mcp_load", "ToolSearch", "search_tools")
-"""Names by which other hosts know `tool_search`: calls of them are answered, and they are never listed."""
-EVERY_NAME = (TOOL_SEARCH, CALL_TOOL, *ALIASES)
-"""What a deny may name without a tool of that name."""
 MAX_RESULTS = 25
 """The most tools that one search gives or names."""
 DEFAULT_RESULTS = 10
 """How many of them where nobody says."""
-_OTHERWISE = "mcp_"
-"""What the name begins with where another tool has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class EntryNames:
-    """The names of the entry tools, none of which another tool has.
-
-    Args:
-        search: that of `tool_search`.
-        call: that of `call_tool`; None where a bound denies it.
-        aliases: further names that calls of `tool_search` may have.
-    """
-
-    search: str = TOOL_SEARCH
-    call: str | None = CALL_TOOL
-    aliases: frozenset[str] = frozenset(ALIASES)
-
-    def role(self, name: str) -> Literal["search", "call"] | None:
-        """Return which entry tool a name means, or None."""
-        if name == self.search or name in self.aliases:
-            return "search"
-        return "call" if name == self.call else None
-
-
-def entry_names(taken: Collection[str], *, can_call: bool = True, denied: Collection[str] = ()) -> EntryNames:
-    """Return the names of the entry tools: `mcp_tool_search` where `tool_search` is another tool's."""
-    call = _free(CALL_TOOL, taken) if can_call else None
-    aliases = frozenset(name for name in ALIASES if name not in taken and name not in denied)
-    return EntryNames(_free(TOOL_SEARCH, taken), call, aliases)
-
-
-def _free(name: str, taken: Collection[str]) -> str:
-    while name in taken:
-        name = _OTHERWISE + name
-    return name
 
 
 _BY_CALL_TOOL = ", or through call_tool if your tool list doesn't show it"

@@ -14,22 +14,23 @@ from fastmcp.tools.base import Tool, ToolResult
 from fastmcp.tools.function_tool import FunctionTool
 from mcp_types import ToolAnnotations
 
-from agent_utilities.policy.deferral import is_new_turn, written
+from agent_utilities.catalog.model import ComponentKind, entry
+from agent_utilities.errors import InputError, shortened
+from agent_utilities.policy.curation import Preferences
+from agent_utilities.policy.decision import Decision, Permitted
+from agent_utilities.policy.deferral import is_new_turn
+from agent_utilities.policy.entry_names import ALIASES, EntryNames, entry_names
+from agent_utilities.query.feature import Query
+from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.search.entry_tools import (
-    ALIASES,
     AS_MEANT,
     DeferredTool,
-    EntryNames,
     call_arguments,
     call_definition,
     deferred_text,
-    entry_names,
     explained,
     search_definition,
 )
-from agent_utilities.catalog.model import ComponentKind, entry
-from agent_utilities.errors import InputError, shortened
-from agent_utilities.query.feature import Query
 from agent_utilities.search.turns import (
     KEY,
     SearchEvent,
@@ -40,16 +41,14 @@ from agent_utilities.search.turns import (
     permitted_by,
     permitted_of,
 )
+from agent_utilities.selection.active import written
+from agent_utilities.selection.model import NameSet
 from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.server.events import Event
 from agent_utilities.server.feature import ALWAYS_LOADED, Answer, Feature, OwnTool
 from agent_utilities.server.request import Call, Request
 from agent_utilities.server.sessions import Session
 from agent_utilities.server.surface.surface import CALL_TOOL, Verdict
-from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.selection.model import NameSet
-from agent_utilities.policy.curation import Preferences
-from agent_utilities.policy.decision import Decision, Permitted
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -12,7 +12,6 @@ from hashlib import blake2b
 from itertools import takewhile
 from typing import Any, Literal
 
-from agent_utilities.policy.deferral import Active, fitting
 from agent_utilities.catalog.context import (
     ACTIVE,
     ATTACHED,
@@ -25,23 +24,20 @@ from agent_utilities.catalog.context import (
     context_report,
 )
 from agent_utilities.catalog.document import ToolDocument, document
-from agent_utilities.search.entry_tools import (
-    DeferredTool,
-    call_definition,
-    deferred_text,
-    entry_names,
-    search_definition,
-)
 from agent_utilities.catalog.model import Catalog, Entry, entry
-from agent_utilities.search.search_result import SearchResult, names_of_server
 from agent_utilities.errors import AgentUtilitiesError, InputError, SelectionError, SettingsError
+from agent_utilities.policy.curation import NO_PREFERENCES, Preferences, preferences_of
+from agent_utilities.policy.decision import Permitted, decide
+from agent_utilities.policy.deferral import fitting
+from agent_utilities.policy.entry_names import entry_names
 from agent_utilities.query.ranking.base import Index
+from agent_utilities.search.entry_tools import DeferredTool, call_definition, deferred_text, search_definition
+from agent_utilities.search.search_result import SearchResult, names_of_server
+from agent_utilities.selection.active import Active
 from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NOTHING, Selection, Setting, Slot, fold
 from agent_utilities.selection.parse import read_value
-from agent_utilities.policy.curation import NO_PREFERENCES, Preferences, preferences_of
-from agent_utilities.policy.decision import Permitted, decide
 
 Format = Literal["mcp", "openai", "anthropic"]
 _LONGEST = 64

@@ -11,24 +11,25 @@ from typing import Any
 from fastmcp.exceptions import ToolError
 from fastmcp.tools.base import Tool, ToolResult
 
-from agent_utilities.policy.deferral import written
-from agent_utilities.search.entry_tools import EntryNames, SearchArguments, n_results, search_arguments
 from agent_utilities.catalog.model import Entry
-from agent_utilities.search.search_result import SearchResult, names_of_server, search_result, selected_names
 from agent_utilities.catalog.words import asks_for_everything
 from agent_utilities.errors import InputError
+from agent_utilities.policy.decision import Permitted
+from agent_utilities.policy.entry_names import EntryNames
 from agent_utilities.query.feature import Query
+from agent_utilities.query.ranking.base import plain_matches
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.search.entry_tools import SearchArguments, n_results, search_arguments
+from agent_utilities.search.search_result import SearchResult, names_of_server, search_result, selected_names
 from agent_utilities.search.turns import NOT_RANKED, SearchEvent, Turns, kept
-from agent_utilities.usage.feature import ToolsSought
+from agent_utilities.selection.active import written
+from agent_utilities.selection.channels import META_KEY
+from agent_utilities.selection.model import RankedTool
 from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.server.answers import past_middleware
 from agent_utilities.server.request import Request
 from agent_utilities.server.surface.components import as_models_read
-from agent_utilities.query.ranking.base import plain_matches
-from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.selection.channels import META_KEY
-from agent_utilities.selection.model import RankedTool
-from agent_utilities.policy.decision import Permitted
+from agent_utilities.usage.feature import ToolsSought
 
 
 class Searches:

@@ -9,9 +9,9 @@ from typing import Any
 
 from agent_utilities.catalog.context import for_models, n_tokens
 from agent_utilities.catalog.document import first_sentence
-from agent_utilities.search.entry_tools import MAX_RESULTS, n_results
 from agent_utilities.catalog.model import Entry
 from agent_utilities.errors import InputError
+from agent_utilities.search.entry_tools import MAX_RESULTS, n_results
 from agent_utilities.selection.model import RankedTool, fold
 
 FULL_TOKENS = 560

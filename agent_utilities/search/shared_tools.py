@@ -10,11 +10,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from agent_utilities.errors import InputError
+from agent_utilities.policy.curation import Preferences
 from agent_utilities.query.ranking.base import BY_WORDS, Index, Ranker, Ranking
 from agent_utilities.query.ranking.open import open_ranker
-from agent_utilities.search.router_tools import RoutedTools
 from agent_utilities.runtime.waiting import in_daemon_thread, start_in_daemon_thread
-from agent_utilities.policy.curation import Preferences
+from agent_utilities.search.router_tools import RoutedTools
 
 logger = logging.getLogger("agent_utilities.router")
 

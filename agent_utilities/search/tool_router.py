@@ -9,13 +9,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
-from agent_utilities.policy.deferral import NOTHING_ACTIVE, Active, Change, is_frozen, is_new_turn, written
 from agent_utilities.catalog.context import ContextReport
-from agent_utilities.search.entry_tools import CALL_TOOL, call_arguments, explained, n_results, search_arguments
-from agent_utilities.search.search_result import SearchResult, nearest_names, search_result, selected_names
 from agent_utilities.errors import InputError
+from agent_utilities.policy.deferral import Change, is_frozen, is_new_turn
+from agent_utilities.policy.entry_names import CALL_TOOL
 from agent_utilities.query.ranking.base import Ranker
-from agent_utilities.search.shared_tools import SharedTools, open_better, rank
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.search.entry_tools import call_arguments, explained, n_results, search_arguments
 from agent_utilities.search.router_tools import (
     Format,
     RoutedTools,
@@ -25,7 +25,9 @@ from agent_utilities.search.router_tools import (
     preferences_given,
     result_text,
 )
-from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.search.search_result import SearchResult, nearest_names, search_result, selected_names
+from agent_utilities.search.shared_tools import SharedTools, open_better, rank
+from agent_utilities.selection.active import NOTHING_ACTIVE, Active, written
 from agent_utilities.selection.model import RankedTool
 
 _LIST_CHANGED = "notifications/tools/list_changed"

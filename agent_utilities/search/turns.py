@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from opentelemetry import trace
 
-from agent_utilities.policy.deferral import NOTHING_ACTIVE, Active, Change, is_new_turn, n_to_attach, touch
+from agent_utilities.policy.curation import Preferences
+from agent_utilities.policy.decision import Decision, Permitted
+from agent_utilities.policy.deferral import Change, is_new_turn, n_to_attach, touch
 from agent_utilities.query.feature import Query
+from agent_utilities.selection.active import NOTHING_ACTIVE, Active
+from agent_utilities.selection.model import Resolution
 from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.server.answers import cuts_lists, past_middleware
 from agent_utilities.server.events import Event
 from agent_utilities.server.request import Request
 from agent_utilities.server.sessions import Session
 from agent_utilities.server.surface.surface import Verdict
-from agent_utilities.selection.model import Resolution
-from agent_utilities.policy.curation import Preferences
-from agent_utilities.policy.decision import Decision, Permitted
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -9,8 +9,8 @@ from hashlib import blake2b
 from operator import or_
 from typing import Any, get_args
 
-from agent_utilities.policy.deferral import OFF, Active, Threshold, united
 from agent_utilities.selection import model
+from agent_utilities.selection.active import OFF, Active, Threshold, united
 from agent_utilities.selection.model import FieldName, NameSet, Selection, Setting, Slot, Value, fold
 
 Rank = tuple[model.Channel, ...]

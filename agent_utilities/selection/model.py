@@ -10,7 +10,7 @@ from operator import attrgetter
 from sys import getsizeof
 from typing import Any, Literal
 
-from agent_utilities.policy.deferral import Active, Threshold
+from agent_utilities.selection.active import Active, Threshold
 
 Channel = Literal[
     "file", "project", "env", "cli", "rule", "token", "profile", "project_profile", "query", "header", "meta"

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from urllib.parse import parse_qsl, quote, unquote_plus, unquote_to_bytes
 
-from agent_utilities.policy.deferral import AUTO, OFF, ON, Active, Threshold, check_active_count, read_active
 from agent_utilities.errors import SelectionError
+from agent_utilities.selection.active import AUTO, OFF, ON, Active, Threshold, check_active_count, read_active
 from agent_utilities.selection.channels import FIELDS, META_KEY, Field, ValueKind, field_of, given_elsewhere, near_miss
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import NOTHING, Channel, NameSet, Selection, Setting, Value, fold, side_of

@@ -6,7 +6,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack, cast
 
 import mcp_types
 from fastmcp import FastMCP
@@ -29,11 +29,12 @@ from agent_utilities.catalog.document import ToolServer
 from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.compat import fastmcp_server, left_out, sdk_server, unsupported
 from agent_utilities.compat.fastmcp_server import low_level_server, whole_lifespan
+from agent_utilities.selection.model import Selection
 from agent_utilities.server import answers
 from agent_utilities.server.changes.changes import Changes
 from agent_utilities.server.command_line import NO_VERSION
 from agent_utilities.server.events import CatalogListed, Event
-from agent_utilities.server.feature import Feature, OwnTool
+from agent_utilities.server.feature import CallRecord, Feature, OwnTool
 from agent_utilities.server.feature_list import FeatureList, Later
 from agent_utilities.server.greeting import Greeting
 from agent_utilities.server.request import LISTED, Request, entering, request_in_force
@@ -45,15 +46,12 @@ from agent_utilities.server.surface.visibility_transform import DynamicVisibilit
 from agent_utilities.server.tool_origin import KnownTools, ToolOrigin, origin_of
 from agent_utilities.server.wire.middleware import WireMiddleware, header_schema
 from agent_utilities.server.wire.request import Callers
-from agent_utilities.selection.model import Selection
 
 if TYPE_CHECKING:
     from fastmcp.server.auth import AuthProvider
 
     from agent_utilities.compat.fastmcp_server import FastMCPOptions
-    from agent_utilities.query.graph.base import ToolGraph
     from agent_utilities.server.metrics import Metrics
-    from agent_utilities.access.record.record import Record
     from agent_utilities.state.redis_state import RedisState
 
 _T = TypeVar("_T")
@@ -75,6 +73,8 @@ class AgentServer(FastMCP[Any]):
             `create_mcp_server` where None.
     """
 
+    default_features: ClassVar[Callable[[Any], Iterable[Feature | Later]]] = lambda graph: ()
+    """Makes the features of a server that is given none, for the graph that it is given; the factory says which."""
     transport: str | None = None
     """What it is served over: `stdio`, `http`, `sse`; None where it is neither, as in this process."""
     address: str | None = None
@@ -84,7 +84,7 @@ class AgentServer(FastMCP[Any]):
     """Whether anything completes arguments of its prompts and resources."""
     state: RedisState | None = None
     """What its replicas share, where the operator names a Redis for it."""
-    record: Record | None = None
+    record: CallRecord | None = None
     """Where calls are recorded, if they are."""
 
     def __init__(
@@ -93,15 +93,11 @@ class AgentServer(FastMCP[Any]):
         instructions: str | None = None,
         *,
         environ: Mapping[str, str] | None = None,
-        graph: ToolGraph | None = None,
+        graph: object = None,
         features: Iterable[Feature | Later] | None = None,
         **options: Unpack[FastMCPOptions],
     ) -> None:
-        if features is None:
-            from agent_utilities.server_factory import default_features
-
-            features = default_features(graph)
-        self.features = FeatureList(features)
+        self.features = FeatureList(type(self).default_features(graph) if features is None else features)
         self.surface = Surface(environ, self.features.bounds_for, self.features.notify)
         self.known_tools = KnownTools(self)
         self.sessions = Sessions(self.features.session_ended)

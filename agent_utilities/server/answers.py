@@ -28,12 +28,12 @@ from agent_utilities.catalog.model import ComponentKind, entry
 from agent_utilities.compat.fastmcp_server import as_over_stdio, low_level_server
 from agent_utilities.compat.tasks import is_task_of_issuer, tool_of_task
 from agent_utilities.errors import said_of
+from agent_utilities.policy.decision import Decision
+from agent_utilities.selection.model import nearest
 from agent_utilities.server.feature import OwnTool
 from agent_utilities.server.surface.components import LISTING, Component, entry_of, name_of
 from agent_utilities.server.surface.surface import Verdict
 from agent_utilities.server.tool_origin import ForeignTool
-from agent_utilities.selection.model import nearest
-from agent_utilities.policy.decision import Decision
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

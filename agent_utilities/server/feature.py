@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fastmcp.tools.base import Tool, ToolResult
 from pydantic import Field
 from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import AgentUtilitiesError
-from agent_utilities.server.events import Event
-from agent_utilities.server.request import Call, Request
-from agent_utilities.server.sessions import Caller
-from agent_utilities.selection.merge import Narrowing
-from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.policy.bounds import Bounds
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import Decision
+from agent_utilities.selection.merge import Narrowing
+from agent_utilities.selection.model import NOTHING, Selection
+from agent_utilities.server.events import Event
+from agent_utilities.server.request import Call, Request
+from agent_utilities.server.sessions import Caller
 
 if TYPE_CHECKING:
     from fastmcp.server.auth import AuthProvider
@@ -60,6 +61,19 @@ class Refusal(AgentUtilitiesError, RuntimeError):
 
 NOT_TAKEN = "its last edit was not taken, see the log; what it said before holds"
 """What `/ready` says of a file that is followed; everybody may read it, so no text of the file is told."""
+
+
+class CallRecord(Protocol):
+    """Where calls are recorded by the server itself, around each, so that no feature can leave one out."""
+
+    of_http: Callable[[ASGIApp], ASGIApp]
+    """Returns an application around another, which records what that refuses by itself."""
+
+    async def began(self, request: Request, call: Call, decision: Decision, tied_to: str) -> None:
+        """Record that a call is about to be served; a `Refusal` where it can't be recorded, and has to be."""
+
+    def note(self, event: str, said: Mapping[str, Any], **own: str) -> None:
+        """Record an event; what callers may have written stands in `said`, and texts of this server's own beside it."""
 
 
 @dataclass(frozen=True)

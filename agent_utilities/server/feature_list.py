@@ -14,15 +14,15 @@ from fastmcp.tools.base import Tool
 from opentelemetry import trace
 
 from agent_utilities.catalog.model import ComponentKind, entry
+from agent_utilities.policy.curation import Preferences
+from agent_utilities.policy.decision import Decision
+from agent_utilities.selection.merge import Narrowing, Narrowings
+from agent_utilities.selection.model import Selection
 from agent_utilities.server.events import Event
 from agent_utilities.server.feature import BoundError, Feature, Grant, OwnTool, Refusal
 from agent_utilities.server.request import Call, Request
 from agent_utilities.server.sessions import Caller
 from agent_utilities.server.surface.operator import Operator
-from agent_utilities.selection.merge import Narrowing, Narrowings
-from agent_utilities.selection.model import Selection
-from agent_utilities.policy.curation import Preferences
-from agent_utilities.policy.decision import Decision
 
 if TYPE_CHECKING:
     from fastmcp.server.auth import AuthProvider

@@ -12,12 +12,12 @@ from fastmcp.server.transforms.visibility import Visibility, is_enabled
 from fastmcp.tools.base import Tool
 
 from agent_utilities.catalog.model import Catalog
+from agent_utilities.policy.decision import Decision, decide
+from agent_utilities.selection.merge import Effective
+from agent_utilities.selection.model import NOTHING, NameSet
 from agent_utilities.server.operator_bounds import AtStart, OperatorBounds, channel_of
 from agent_utilities.server.surface.components import as_models_read, bearing_of, entry_of
 from agent_utilities.server.surface.surface import TOOL_SEARCH, Verdict
-from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NOTHING, NameSet
-from agent_utilities.policy.decision import Decision, decide
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

@@ -14,11 +14,11 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from agent_utilities.server.events import Decided, Event, RequestRefused, RequestServed
-from agent_utilities.server.request import ToolsListed
+from agent_utilities.policy.decision import Decision
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.selection.model import ANSWERED
-from agent_utilities.policy.decision import Decision
+from agent_utilities.server.events import Decided, Event, RequestRefused, RequestServed
+from agent_utilities.server.request import ToolsListed
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

@@ -24,18 +24,18 @@ from fastmcp.server.transforms import Namespace, ToolTransform
 from fastmcp.server.transforms.visibility import Visibility
 from fastmcp.tools.base import Tool
 
-from agent_utilities.search.entry_tools import EVERY_NAME as ENTRY_NAMES
 from agent_utilities.catalog.model import KINDS, ComponentKind, entry
 from agent_utilities.compat.fastmcp_server import as_over_stdio, parts_of, whole_lifespan
 from agent_utilities.errors import SelectionError
+from agent_utilities.policy.bounds import UnfitName, finish, unfit_names
+from agent_utilities.policy.entry_names import EVERY_NAME as ENTRY_NAMES
+from agent_utilities.selection.channels import spelled
+from agent_utilities.selection.merge import Effective
+from agent_utilities.selection.model import NOTHING, Channel, Setting
 from agent_utilities.server.surface.components import LISTING, entry_of
 from agent_utilities.server.surface.surface import Surface
 from agent_utilities.server.surface.visibility_transform import DynamicVisibilityTransform
 from agent_utilities.server.tool_origin import KeptProvider
-from agent_utilities.selection.channels import spelled
-from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NOTHING, Channel, Setting
-from agent_utilities.policy.bounds import UnfitName, finish, unfit_names
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

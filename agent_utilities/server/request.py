@@ -20,15 +20,15 @@ from pydantic import TypeAdapter
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
 from agent_utilities.compat.fastmcp_server import mounted_server
+from agent_utilities.policy.bounds import Bounds
+from agent_utilities.policy.curation import Preferences
+from agent_utilities.policy.decision import Decision
+from agent_utilities.selection.merge import Effective, Narrowings, Within
+from agent_utilities.selection.model import NOTHING, Selection, fold
 from agent_utilities.server.events import Event
 from agent_utilities.server.sessions import Caller, Client, Session, caller_of, of_token
 from agent_utilities.server.surface.components import Component, name_of
 from agent_utilities.server.surface.surface import Surface, UnderVerdict, Verdict, is_looking_up
-from agent_utilities.selection.merge import Effective, Narrowings, Within
-from agent_utilities.selection.model import NOTHING, Selection, fold
-from agent_utilities.policy.bounds import Bounds
-from agent_utilities.policy.curation import Preferences
-from agent_utilities.policy.decision import Decision
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from agent_utilities.errors import AgentUtilitiesError, InputError, SettingsError
+from agent_utilities.runtime.waiting import run_async
 from agent_utilities.server.command_line import installed_version
 from agent_utilities.server.command_line import options as command_line
 from agent_utilities.server.command_line.options import BriefHelp, Options
-from agent_utilities.runtime.waiting import run_async
 
 if TYPE_CHECKING:  # the command line is read before anything of FastMCP is loaded
     from agent_utilities.server.agent_server import AgentServer
@@ -108,7 +108,7 @@ def _code_of(command: Callable[[], object]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return 130
     if message:
-        from agent_utilities.gateway.upstreams.configuration.config_text import shown
+        from agent_utilities.runtime.shown import shown
 
         print(f"error: {shown(' '.join(message.split()), None)}", file=sys.stderr)  # a server may have written of it
     return code
@@ -165,8 +165,8 @@ def serve_alone(
 def _serve(server: AgentServer, options: Options) -> None:
     import fastmcp  # which the server has imported
 
-    from agent_utilities.server.stopping import calm_collector
     from agent_utilities.runtime.process_io import EndableStdin
+    from agent_utilities.server.stopping import calm_collector
 
     theirs = fastmcp.settings  # of the variables that `FastMCP.run` reads too
     log_level = (options.log_level or theirs.log_level).upper()

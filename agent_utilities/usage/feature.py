@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from fastmcp.server.dependencies import get_access_token
 
 from agent_utilities.catalog.model import Catalog
+from agent_utilities.policy.decision import Decision
+from agent_utilities.runtime.waiting import in_daemon_thread, in_turns
+from agent_utilities.selection.model import ANSWERED
 from agent_utilities.server.events import Event
 from agent_utilities.server.feature import Feature
 from agent_utilities.server.request import Request, RequestBegan, ToolCalled, ToolsListed
-from agent_utilities.runtime.waiting import in_daemon_thread, in_turns
-from agent_utilities.selection.model import ANSWERED
 from agent_utilities.usage.model import (
     EVERYBODY,
     N_NEAR,
@@ -32,7 +33,6 @@ from agent_utilities.usage.model import (
     UsageSource,
     usage_file,
 )
-from agent_utilities.policy.decision import Decision
 
 if TYPE_CHECKING:
     from agent_utilities.settings import Settings

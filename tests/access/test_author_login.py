@@ -16,11 +16,11 @@ from starlette.responses import PlainTextResponse
 
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.errors import SettingsError
-from agent_utilities.usage.feature import subject_of_request
 from agent_utilities.server.sessions import caller_of
+from agent_utilities.usage.feature import subject_of_request
+from tests.access.team import Team, bearing
 from tests.background_tasks import ask as ask_of_task
 from tests.background_tasks import tasks_extension
-from tests.access.team import Team, bearing
 from tests.server.in_process import listed, web_of
 from tests.wire.wires import modern_request
 

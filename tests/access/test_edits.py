@@ -13,19 +13,18 @@ from typing import Any
 
 import pytest
 
-from agent_utilities.access import token_file
+from agent_utilities.access import feature, token_file
 from agent_utilities.access.token_file import TokenFile, read_tokens, revoke_token
 from agent_utilities.errors import InputError
-from agent_utilities.access import feature
-from agent_utilities.server.events import PolicyChanged
-from agent_utilities.server.feature import NOT_TAKEN, Feature
-from agent_utilities.server.request import Request
 from agent_utilities.runtime import process_io
 from agent_utilities.selection.merge import Narrowing
 from agent_utilities.selection.model import Selection
+from agent_utilities.server.events import PolicyChanged
+from agent_utilities.server.feature import NOT_TAKEN, Feature
+from agent_utilities.server.request import Request
 from tests.access.team import SETTINGS, Team
-from tests.server.servers import running
 from tests.runtime.odd_files import ODD
+from tests.server.servers import running
 from tests.wire.http_raw import RawHttp, Stream
 from tests.wire.raw_clients import RawSession
 from tests.wire.wires import modern_request

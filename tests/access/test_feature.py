@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.errors import SettingsError
 from agent_utilities.access.feature import AccessControl
+from agent_utilities.errors import SettingsError
 from agent_utilities.server.sessions import Caller
 from tests.access.team import SETTINGS, Team
 

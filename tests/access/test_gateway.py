@@ -15,8 +15,8 @@ from agent_utilities.gateway.upstreams.config import GatewayConfig
 from agent_utilities.gateway.upstreams.folders import gateway_folder
 from agent_utilities.gateway.upstreams.snapshot_store import SnapshotStore
 from tests.access.team import Team
-from tests.server.in_process import web_of
 from tests.gateway.upstreams.snapshots import config, snapshot, tool
+from tests.server.in_process import web_of
 from tests.wire.wires import ACCEPT, INITIALIZE, modern_request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]

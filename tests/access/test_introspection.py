@@ -9,8 +9,7 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from agent_utilities.access import oidc
-from agent_utilities.access import refusals
+from agent_utilities.access import oidc, refusals
 from agent_utilities.access.oidc import OPAQUE_S, OidcVerifier
 from agent_utilities.access.refusals import Reason, TellsWhy, sender
 from tests.access.local_issuer import LocalIssuer

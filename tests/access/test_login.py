@@ -15,11 +15,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agent_utilities.access.token_file import new_token
-from agent_utilities.errors import SettingsError
 from agent_utilities.access import refusals
 from agent_utilities.access.feature import FileTokens, Login, login_of
 from agent_utilities.access.refusals import TellsWhy, note
+from agent_utilities.access.token_file import new_token
+from agent_utilities.errors import SettingsError
 from agent_utilities.settings import Settings
 from tests.access.local_issuer import LocalIssuer
 from tests.access.verifying import served, verdict, verifier_of

@@ -16,9 +16,9 @@ from agent_utilities.gateway.feature import Upstreams
 from agent_utilities.gateway.upstreams.configuration.config_files import read_servers
 from tests.access.bounded import said
 from tests.gateway.gateways import served
-from tests.server.task_clients import TaskClient
-from tests.parts import part
 from tests.gateway.upstreams.supervised import FAULTY, script
+from tests.parts import part
+from tests.server.task_clients import TaskClient
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(60)]
 PLAIN = {"command": sys.executable, "args": ["-I", "-S", str(FAULTY)]}

@@ -19,10 +19,10 @@ from agent_utilities.access import refusals
 from agent_utilities.access.feature import Login, login_of
 from agent_utilities.access.proxy import Proxy
 from agent_utilities.settings import Settings
-from tests.conformance import node
 from tests.access.local_issuer import signed
 from tests.access.logged import everything_logged
 from tests.access.provider import CLIENT, Person, Provider, browse, listening, serving, url_of
+from tests.conformance import node
 
 pytestmark = [pytest.mark.anyio, pytest.mark.node, pytest.mark.timeout(600)]
 

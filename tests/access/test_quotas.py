@@ -15,16 +15,16 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from agent_utilities import Feature, create_mcp_server
 from agent_utilities.access import quotas as feature
 from agent_utilities.access.quotas import Quotas
+from agent_utilities.selection.model import NOTHING
 from agent_utilities.server.events import PolicyChanged
 from agent_utilities.server.feature import NOT_TAKEN, Refusal
 from agent_utilities.server.request import Call, Request, ToolCalled
 from agent_utilities.server.sessions import Caller
-from agent_utilities.selection.model import NOTHING
+from tests.access.bounded import Bounded, Clock, metrics, said
 from tests.background_tasks import ask as ask_task
 from tests.background_tasks import tasks_extension
-from tests.access.bounded import Bounded, Clock, metrics, said
-from tests.server.in_process import web_of
 from tests.parts import part
+from tests.server.in_process import web_of
 from tests.usage.logs import until
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent_utilities.errors import InputError
 from agent_utilities.access.quotas import QuotaTable, of_name, quotas_of, smallest
+from agent_utilities.errors import InputError
 from agent_utilities.selection.profiles import SettingsFiles
 from agent_utilities.settings import Quota, Settings
 from agent_utilities.settings_file import read_files

@@ -13,8 +13,8 @@ import pytest
 from fastmcp.server.auth import AccessToken, TokenVerifier
 
 from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.access.token_file import new_token, revoke_token
 from agent_utilities.access import oidc
+from agent_utilities.access.token_file import new_token, revoke_token
 from tests.access.local_issuer import LocalIssuer
 from tests.server.servers import running
 from tests.wire.http_raw import RawHttp, Stream

@@ -19,13 +19,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "agent_utilities"
 RATCHETS = Path(__file__).with_name("ratchets.toml")
-HOST = ("mcp", "features", "server_factory.py")
+HOST = ("server", "server_factory.py")
 NOT_THE_SERVER = frozenset(
-    {"CalledUpstream", "Connected", "ListedUpstreams", "Program", "UnfitCount", "_Here"},
+    {"CallRecord", "CalledUpstream", "Connected", "ListedUpstreams", "Program", "UnfitCount", "_Here"},
 )
 """Protocols of the host that stand for something else; any other is taken to stand for the server."""
 SESSION_WORDS = re.compile(r"\b(?:SessionView|SearchSession|SessionTrail|Taken)\b")
-CAPABILITIES = ("agent_utilities.capabilities", "agent_utilities.features.capabilities")
 _TOWER = """
 import json, sys
 from fastmcp import FastMCP
@@ -105,26 +104,6 @@ def server_protocols() -> list[str]:
     return [name for source in of_host for name in protocols(source) if name not in NOT_THE_SERVER]
 
 
-def capability_files() -> list[str]:
-    """Return the files outside the rooms of capabilities with logic of theirs: what imports the feature's modules,
-    and what of the host imports the values that it works on.
-    """
-    found = []
-    for file, source in sources().items():
-        if is_below(file, ("capabilities", "features/capabilities")):
-            continue
-        names = CAPABILITIES if is_below(file, HOST) else CAPABILITIES[1:]
-        if any(is_below(module, names) for module in imported(source)):
-            found.append(file)
-    return found
-
-
-def host_imports_of_features() -> list[str]:
-    """Return what `server/` imports of features."""
-    of_host = [source for file, source in sources().items() if is_below(file, ("mcp",))]
-    return [name for source in of_host for name in imported(source) if is_below(name, ("agent_utilities.features",))]
-
-
 GAUGES: Mapping[str, Callable[[], int]] = {
     "lines": lambda: sum(len(source.splitlines()) for source in sources().values()),
     "code_lines": lambda: sum(map(code_lines, sources().values())),
@@ -136,8 +115,6 @@ GAUGES: Mapping[str, Callable[[], int]] = {
     "fastmcp_methods_overridden_twice": lambda: tower()[3],
     "protocols_for_the_server": lambda: len(server_protocols()),
     "session_words": lambda: sum(len(SESSION_WORDS.findall(source)) for source in sources().values()),
-    "files_of_capabilities_outside": lambda: len(capability_files()),
-    "imports_of_features_in_mcp": lambda: len(host_imports_of_features()),
     "files_a_query_enters": lambda: len(way()["entered"]),
     "files_handed_its_words": lambda: len(way()["handed"]),
 }
@@ -162,11 +139,7 @@ def main(argv: list[str]) -> None:
         RATCHETS.write_text(text, encoding="utf-8")
     for title, files in (("handed the words", way()["handed"]), ("entered", way()["entered"])):
         print(f"\n{title}, in this order:\n  " + "\n  ".join(f"{file}: {function}" for file, function in files.items()))
-    for title, found in (
-        ("protocols that stand for the server", server_protocols()),
-        ("files outside the rooms of capabilities with their logic", capability_files()),
-        ("imports of features in mcp", host_imports_of_features()),
-    ):
+    for title, found in (("protocols that stand for the server", server_protocols()),):
         print(f"\n{title}: {', '.join(found) or 'none'}")
 
 

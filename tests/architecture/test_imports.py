@@ -48,7 +48,7 @@ server.tool(lambda: "", name="kite")
 async def main():
     async with Client(server) as client:
         await client.list_tools()
-        rooms = ("resolution", "graph", "ranking", "features.tool_search.search")
+        rooms = ("query.resolution", "query.graph", "query.ranking", "search.search")
         assert not [m for m in sys.modules if m.startswith(tuple(f"agent_utilities.{room}" for room in rooms))]
 asyncio.run(main())"""
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -82,7 +82,9 @@ except SystemExit:
 
 
 def test_the_room_of_snapshots_and_locks_is_cheap_to_enter() -> None:
-    loaded = modules("import agent_utilities.gateway.upstreams.snapshot_store, agent_utilities.gateway.upstreams.operator.lock")
+    loaded = modules(
+        "import agent_utilities.gateway.upstreams.snapshot_store, agent_utilities.gateway.upstreams.operator.lock"
+    )
     assert loaded & (SEVERAL_SECONDS | {"rapidfuzz"}) == set()
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from agent_utilities.access.token_file import read_tokens
 from agent_utilities.cli.app import main
-from tests.command_line import run_command
 from tests.access.team import SETTINGS, Team
+from tests.command_line import run_command
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from agent_utilities.gateway.upstreams.configuration.host_files import HOSTS
 from tests.command_line import Done, run_command
 
 COMMAND = Path(sys.executable).parent / "agent-utilities"
-PLAIN_SERVER = Path(__file__).parents[1] / "upstream" / "plain_server.py"
+PLAIN_SERVER = Path(__file__).parents[1] / "gateway" / "upstreams" / "plain_server.py"
 ENTRY = {"command": "/bin/logs-agent-mcp", "args": []}
 
 

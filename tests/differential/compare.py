@@ -257,7 +257,7 @@ def world(folder: Path, seed: int, n_listed: int) -> Iterator[World]:
                 entry = {"type": "http", "url": url}
                 direct[upstream.name] = stack.enter_context(closing(HttpClient(url, upstream.era)))
             servers[upstream.name] = {**entry, "timeoutSeconds": _CALL_S}
-        honest = ROOT / "tests" / "upstream" / "odd_server.py"
+        honest = ROOT / "tests" / "gateway" / "upstreams" / "odd_server.py"
         servers["honest"] = {"command": sys.executable, "args": [str(honest), "silent"]}
         started = stack.enter_context(gateway({"mcpServers": servers}, folder))
         started.until(_lists_all, "tools of every server")

@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.docs.tables import README
 from tests.access.local_issuer import LocalIssuer
 from tests.access.team import bearing
+from tests.docs.tables import README
 from tests.wire.processes import HttpProcess
 
 TEXT = (README.parent / "docs/access.md").read_text(encoding="utf-8")

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.gateway.capabilities.model import Gate, Route
-from agent_utilities.gateway.capabilities.tap import starter_tap
 from agent_utilities.cli.app import main
 from agent_utilities.gateway.capabilities.caller import CallerCapabilities
+from agent_utilities.gateway.capabilities.model import Gate, Route
+from agent_utilities.gateway.capabilities.tap import starter_tap
 from agent_utilities.settings import Settings, variable
 from tests.command_line import run_command
 from tests.docs.tables import ROOT

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from agent_utilities.settings import VARIABLES
 from agent_utilities.gateway.upstreams.sealed_store import new_key
+from agent_utilities.settings import VARIABLES
 from tests.every import every
 from tests.fleet.processes.services import redis_server
 from tests.wire.http_raw import RawHttp

@@ -12,8 +12,8 @@ from pathlib import Path
 import kubernetes_validate
 import yaml
 
-from agent_utilities.settings import VARIABLES
 from agent_utilities.gateway.upstreams.sealed_store import new_key
+from agent_utilities.settings import VARIABLES
 from tests.docs.test_compose import ENDING_S
 from tests.every import every
 from tests.fleet.processes.services import redis_server

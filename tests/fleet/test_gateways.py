@@ -12,12 +12,12 @@ import pytest
 from fastmcp import Client
 
 from agent_utilities.gateway.logins.feature import Logins
-from agent_utilities.state.redis_state import WAIT_S, RedisState
 from agent_utilities.gateway.upstreams.http.account import Account
+from agent_utilities.state.redis_state import WAIT_S, RedisState
+from tests.fleet.processes.replicas import Shared, until
 from tests.gateway.logins.gateways import LOGGED_IN, Office, asked, has_login, logged_in, office, told
 from tests.gateway.logins.issuers import Issuer
 from tests.gateway.logins.test_logins import served_another
-from tests.fleet.processes.replicas import Shared, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(120)]
 LOGINS = "agent-utilities:gateway:login:*"

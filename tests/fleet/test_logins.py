@@ -13,10 +13,10 @@ from mcp.shared.auth import OAuthToken
 
 from agent_utilities.fleet.logins import SharedLogins
 from agent_utilities.fleet.news import News
-from agent_utilities.state.redis_state import RedisState
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.gateway.upstreams.http.account import Account, Kept
 from agent_utilities.gateway.upstreams.sealed_store import SealedStore
+from agent_utilities.state.redis_state import RedisState
 from tests.fleet.processes.replicas import Shared, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]

@@ -8,10 +8,10 @@ import httpx2
 import pytest
 
 from agent_utilities.state.redis_state import WAIT_S, RedisState
+from tests.fleet.processes.replicas import Shared, until
 from tests.fleet.test_gateways import account, another, two
 from tests.gateway.logins.gateways import Office, asked, has_login, log_in, office
 from tests.gateway.logins.issuers import Browser
-from tests.fleet.processes.replicas import Shared, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(120)]
 INBOX = "agent-utilities:gateway:inbox:*"

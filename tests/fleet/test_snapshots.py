@@ -10,9 +10,9 @@ from fastmcp import Client
 
 from agent_utilities import AgentServer, create_gateway
 from agent_utilities.fleet.news import Changes, SharedSnapshots
-from agent_utilities.state.redis_state import RedisState
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.gateway.upstreams.snapshot import Snapshot
+from agent_utilities.state.redis_state import RedisState
 from tests.fleet.processes.replicas import Shared, until
 from tests.gateway.upstreams.snapshots import config, snapshot, tool
 from tests.gateway.upstreams.supervised import FAULTY

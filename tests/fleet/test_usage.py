@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.usage.report import read_report
-from tests.fleet.test_sessions import Talk, replica
 from tests.fleet.processes.replicas import Shared
+from tests.fleet.test_sessions import Talk, replica
 from tests.server.in_process import web_of
 from tests.usage.logs import until
 

@@ -12,8 +12,8 @@ from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.fleet.feature import Fleet, _events
 from agent_utilities.server.feature import Feature
 from agent_utilities.server.request import Request
-from tests.fleet.test_sessions import Talk, replica
 from tests.fleet.processes.replicas import Shared
+from tests.fleet.test_sessions import Talk, replica
 from tests.server.in_process import web_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]

@@ -16,9 +16,9 @@ from fastmcp.client.transports import StdioTransport
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from tests.every import every
 from tests.gateway.gateways import Served, served
-from tests.server.servers import running
 from tests.gateway.upstreams import talking_server
 from tests.gateway.upstreams.supervised import script
+from tests.server.servers import running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 

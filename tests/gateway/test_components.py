@@ -14,10 +14,10 @@ from fastmcp.server.transforms import Namespace
 
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.gateway.provider import UpstreamProvider
-from agent_utilities.selection.parse import read_cli
 from agent_utilities.gateway.upstreams.config import ToolOverride, UpstreamConfig
 from agent_utilities.gateway.upstreams.names import original_uri
 from agent_utilities.gateway.upstreams.snapshot import Item, Snapshot
+from agent_utilities.selection.parse import read_cli
 from tests.gateway.upstreams.snapshots import on_wire
 
 pytestmark = pytest.mark.anyio

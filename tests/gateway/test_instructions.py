@@ -9,8 +9,8 @@ from fastmcp import Client
 
 from agent_utilities.gateway.provider import MOST_CHARACTERS, joined
 from tests.gateway.gateways import served
-from tests.server.servers import log_server
 from tests.gateway.upstreams.supervised import script
+from tests.server.servers import log_server
 
 
 def said(text: str, upstream: str = "up") -> tuple[str, str, str]:

@@ -16,9 +16,9 @@ from agent_utilities.cli.gateway_commands import lock_gateway
 from agent_utilities.errors import InputError
 from agent_utilities.gateway.upstreams.folders import gateway_folder
 from agent_utilities.gateway.upstreams.snapshot_store import SnapshotStore
-from tests.server.in_process import ask, listed, web_of
-from tests.parts import upstreams_of
 from tests.gateway.upstreams.supervised import PATIENCE_S
+from tests.parts import upstreams_of
+from tests.server.in_process import ask, listed, web_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 

@@ -8,12 +8,12 @@ import pytest
 from fastmcp import Client
 
 from agent_utilities import AgentServer, create_gateway
-from agent_utilities.selection.model import NOTHING, NameSet
 from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
+from agent_utilities.selection.model import NOTHING, NameSet
 from tests.every import every
 from tests.gateway.gateways import Served, served
-from tests.parts import upstreams_of
 from tests.gateway.upstreams.supervised import script
+from tests.parts import upstreams_of
 
 pytestmark = pytest.mark.anyio
 

@@ -12,11 +12,11 @@ from agent_utilities import AgentServer, create_gateway
 from agent_utilities.gateway.upstreams.config import GatewayConfig, ToolOverride, UpstreamConfig
 from agent_utilities.gateway.upstreams.folders import gateway_folder
 from agent_utilities.gateway.upstreams.snapshot_store import SnapshotStore
+from tests.gateway.upstreams.snapshots import config, snapshot, tool
+from tests.gateway.upstreams.supervised import faulty
 from tests.server.in_process import ask, listed, web_of
 from tests.server.test_first_lists import begun, held, hung, release
 from tests.server.test_first_lists import gateway_of as first_gateway_of
-from tests.gateway.upstreams.snapshots import config, snapshot, tool
-from tests.gateway.upstreams.supervised import faulty
 from tests.wire.wires import modern_request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]

@@ -14,14 +14,14 @@ from fastmcp.utilities.tasks import TaskConfig
 from mcp.shared.exceptions import MCPError
 
 from agent_utilities import AgentServer
-from agent_utilities.server.feature import Feature
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
+from agent_utilities.server.feature import Feature
 from tests.background_tasks import tasks_extension
 from tests.fleet.processes.replicas import until
 from tests.gateway.gateways import Served, served
+from tests.gateway.upstreams.supervised import script
 from tests.server.servers import running
 from tests.server.task_clients import TaskClient
-from tests.gateway.upstreams.supervised import script
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.tasks]
 

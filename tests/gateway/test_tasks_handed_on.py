@@ -24,11 +24,11 @@ from agent_utilities.gateway.upstreams.sealed_store import new_key
 from tests.every import every
 from tests.fleet.processes.replicas import until
 from tests.gateway.gateways import Served, served
-from tests.server.in_process import web_of
-from tests.server.task_clients import TASKS, TaskClient, asking
-from tests.parts import upstreams_of
 from tests.gateway.upstreams.supervised import faulty, gateway_of, script
 from tests.gateway.upstreams.tasks_server import Server, serve_http
+from tests.parts import upstreams_of
+from tests.server.in_process import web_of
+from tests.server.task_clients import TASKS, TaskClient, asking
 
 pytestmark = [pytest.mark.outside, pytest.mark.timeout(90)]
 

@@ -10,12 +10,12 @@ import httpx2
 import pytest
 
 from agent_utilities import AgentServer, create_gateway
-from agent_utilities.selection.channels import META_KEY
 from agent_utilities.gateway.upstreams.config import GatewayConfig
 from agent_utilities.gateway.upstreams.folders import gateway_folder
 from agent_utilities.gateway.upstreams.snapshot_store import SnapshotStore
-from tests.server.in_process import ask, listed, web_of
+from agent_utilities.selection.channels import META_KEY
 from tests.gateway.upstreams.snapshots import config, snapshot, tool
+from tests.server.in_process import ask, listed, web_of
 from tests.wire.wires import modern_request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities.gateway.provider import Union, union_of
-from agent_utilities.gateway.waiting import WaitingCalls
 from agent_utilities.gateway.upstreams.operator.lock import lock_of
 from agent_utilities.gateway.upstreams.operator.operator_rules import OperatorRules
+from agent_utilities.gateway.waiting import WaitingCalls
 from agent_utilities.policy.bounds import Steps, finish
 from tests.gateway.test_components import upstream
 from tests.pace import LONGEST, pace

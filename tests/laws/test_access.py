@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from agent_utilities.access.rules import LOCAL, RIGHTS, Rules
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.errors import SettingsError
+from agent_utilities.policy.decision import decide
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import ACCESS_CHANNELS
-from agent_utilities.policy.decision import decide
 from tests.laws.given import Spelled, catalogs, plain_permitted, read, spelled_lists
 from tests.laws.given_access import (
     FILES,

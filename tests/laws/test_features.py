@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from agent_utilities import AgentServer, Feature, Narrowing, Request, create_mcp_server
 from agent_utilities.catalog.model import Catalog, entry
-from agent_utilities.server.feature import BoundError, Grant, OwnTool
-from agent_utilities.server.request import Call
+from agent_utilities.policy.curation import Preferences
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NameSet, Selection, Setting
-from agent_utilities.policy.curation import Preferences
+from agent_utilities.server.feature import BoundError, Grant, OwnTool
+from agent_utilities.server.request import Call
 from tests.laws.given import Spelled, plain_permitted
-from tests.server.in_process import web_of
 from tests.resolutions import answer_of
+from tests.server.in_process import web_of
 from tests.wire.wires import modern_request
 
 NAMES = ("git_log", "git_push", "ls", "rm")

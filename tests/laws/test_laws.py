@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from hypothesis import example, given
 
-from agent_utilities.policy.deferral import Threshold
 from agent_utilities.catalog.model import Catalog, Entry, entry
-from agent_utilities.selection.merge import Within, asked_digest, effective, merge
-from agent_utilities.selection.model import Resolution, Selection, fold
 from agent_utilities.policy.bounds import Bounds
 from agent_utilities.policy.curation import preferences_of
 from agent_utilities.policy.decision import Decision, decide, revision
+from agent_utilities.selection.active import Threshold
+from agent_utilities.selection.merge import Within, asked_digest, effective, merge
+from agent_utilities.selection.model import Resolution, Selection, fold
 from tests.laws.given import (
     Spelled,
     catalogs,

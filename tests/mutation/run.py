@@ -34,20 +34,19 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "agent_utilities"
 GOAL = 0.85
 ROOMS: Mapping[str, tuple[str, ...]] = {
-    "graph, resolution": ("graph", "resolution"),
-    "ranking": ("ranking",),
+    "query": ("query",),
     "usage": ("usage",),
-    "access, audit, state": ("access", "audit", "state"),
-    "capabilities": ("capabilities",),
-    "upstream": ("upstream",),
-    "host": ("mcp", "features", "compat", "server_factory.py"),
-    "selection, visibility, activation": ("selection", "visibility", "activation"),
-    "catalog, router": ("catalog", "router"),
+    "access, state": ("access", "state"),
+    "gateway": ("gateway", "protocol"),
+    "server": ("server", "compat", "server_factory.py"),
+    "selection, policy": ("selection", "policy"),
+    "catalog, search": ("catalog", "search"),
+    "page, fleet, context": ("page", "fleet", "context"),
     "cli": ("cli",),
     "runtime": ("runtime", ""),
 }
 """Folders and files of each room, by which houses of different times can be compared; the blank one is every other."""
-TESTS = {"host": ("mcp", "features", "compat", "laws", "wire"), "runtime": ("runtime", "testing", "architecture")}
+TESTS = {"server": ("server", "compat", "laws", "wire"), "runtime": ("runtime", "testing", "architecture")}
 """Folders of a room's tests where they aren't those of the same names."""
 _FAILED = re.compile(r"^FAILED (\S.*?)(?: - |$)|^ERROR (\S.*?)(?: - |$)", re.MULTILINE)
 _PLUGIN = ("-p", "tests.mutation.covering")

@@ -79,9 +79,9 @@ class TestRooms:
     @every(
         ("file", "room"),
         [
-            ("agent_utilities/query/feature.py", "host"),
-            ("agent_utilities/server_factory.py", "host"),
-            ("agent_utilities/query/graph/base.py", "graph, resolution"),
+            ("agent_utilities/server/feature.py", "server"),
+            ("agent_utilities/server_factory.py", "server"),
+            ("agent_utilities/query/graph/base.py", "query"),
             ("agent_utilities/settings.py", "runtime"),
         ],
     )

@@ -11,10 +11,10 @@ import httpx2
 import pytest
 
 from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.access.token_file import read_tokens, revoke_token
 from agent_utilities.access.feature import AccessControl
-from tests.every import every
+from agent_utilities.access.token_file import read_tokens, revoke_token
 from tests.access.team import Team
+from tests.every import every
 from tests.page.looking import ORIGIN, form_key, key_of, logged_in, opened
 from tests.server.in_process import web_of
 

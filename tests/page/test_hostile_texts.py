@@ -16,8 +16,8 @@ from fastmcp.client.transports import StreamableHttpTransport
 from playwright.sync_api import Browser, Page, expect
 
 from agent_utilities.access.token_file import new_token
+from agent_utilities.runtime.shown import shown
 from agent_utilities.selection.caller import selection_headers
-from agent_utilities.gateway.upstreams.configuration.config_text import shown
 from tests.access.local_issuer import LocalIssuer
 from tests.access.team import bearing
 from tests.page.browser import PATIENCE_MS, Visit, visiting

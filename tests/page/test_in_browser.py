@@ -171,7 +171,7 @@ class TestServers:
         deadline = time.monotonic() + PATIENCE_MS / 1000
         while not withheld.count() and time.monotonic() < deadline:  # the file of the lock is read when it was seen
             page.reload()
-        expect(withheld.locator("ins")).to_have_text("whole ")
+        expect(withheld.locator("ins")).to_have_text("+ description: Show the whole note.")
         assert "notes_show" not in gateway.listed(query=everything)
         withheld.get_by_role("button", name="Accept").click()
         page.get_by_role("button", name="Yes").click()

@@ -17,8 +17,8 @@ import pytest
 from agent_utilities import AgentServer
 from agent_utilities.page.feature import Table
 from agent_utilities.page.site import _as_csv
-from tests.every import every
 from tests.access.team import Team
+from tests.every import every
 from tests.page.looking import ORIGIN, form_key, logged_in, opened
 from tests.page.test_door import TEAM, notes
 from tests.server.in_process import listed

@@ -15,18 +15,18 @@ import psutil
 import pytest
 
 from agent_utilities import create_gateway
+from agent_utilities.gateway.upstreams.operator.lock import Change, Key
 from agent_utilities.page.feature import PageError, Reader
 from agent_utilities.page.servers import PANEL, differences
 from agent_utilities.server.sessions import NOBODY, Caller
-from agent_utilities.gateway.upstreams.operator.lock import Change, Key
-from tests.every import every
 from tests.access.team import Team
+from tests.every import every
+from tests.gateway.test_lock import ROOT, Served
 from tests.page.looking import ORIGIN, key_of, logged_in, opened
 from tests.page.test_door import notes
 from tests.page.test_panels import without_key
-from tests.server.in_process import listed, web_of
-from tests.gateway.test_lock import ROOT, Served
 from tests.parts import upstreams_of
+from tests.server.in_process import listed, web_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
@@ -183,7 +183,11 @@ class TestTwin:
             folder = tmp_path_factory.mktemp("gateway")
             team = Team(folder, RULES)
             token = team.token("bob")["authorization"].split()[1]
-            command = {"command": sys.executable, "args": ["-m", "tests.gateway.upstreams.plain_server"], "cwd": str(ROOT)}
+            command = {
+                "command": sys.executable,
+                "args": ["-m", "tests.gateway.upstreams.plain_server"],
+                "cwd": str(ROOT),
+            }
             environ = {"MCP_CONFIG_FILE": str(team.settings), "MCP_GRAPH": "off", "MCP_GATEWAY_FOLDER": str(folder)}
             config = {"mcpServers": dict.fromkeys(names, command)}
             gateway = create_gateway(config, environ={**os.environ, **environ, "MCP_USAGE": "off"})

@@ -13,8 +13,8 @@ import pytest
 
 from agent_utilities import AgentServer
 from agent_utilities.page.surface import spellings
-from tests.every import every
 from tests.access.team import Team
+from tests.every import every
 from tests.page.looking import logged_in, opened
 from tests.page.test_door import notes
 from tests.page.test_panels import READERS

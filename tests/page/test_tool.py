@@ -14,8 +14,8 @@ from fastmcp.tools.base import Tool
 from pydantic import Field
 
 from agent_utilities import AgentServer
-from tests.every import every
 from tests.access.team import Team
+from tests.every import every
 from tests.page.looking import ORIGIN, form_key, logged_in, opened
 from tests.page.test_door import TEAM, notes
 

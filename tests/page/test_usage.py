@@ -15,8 +15,8 @@ import pytest
 from agent_utilities.server.events import PolicyChanged
 from agent_utilities.usage.model import DAY_MS, Call, Listed, Search, UsageBounds
 from agent_utilities.usage.store import UsageStore
-from tests.every import every
 from tests.access.team import Team
+from tests.every import every
 from tests.page.looking import logged_in, opened
 from tests.page.test_door import notes
 from tests.page.test_panels import READERS, without_key

@@ -12,20 +12,20 @@ from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.gateway.capabilities.caller import CapabilitiesSwitched, WordsRouted
 from agent_utilities.page.words import _once
-from agent_utilities.server.events import Event
 from agent_utilities.query.ranking.answerability import PastRequests
 from agent_utilities.query.ranking.arrays import Scores
 from agent_utilities.query.ranking.lexical import LexicalRanker
 from agent_utilities.query.ranking.open import open_hybrid
 from agent_utilities.query.resolution.resolver import has_minilm
 from agent_utilities.selection.model import NOTHING
-from tests.every import every
+from agent_utilities.server.events import Event
 from tests.access.team import Team
+from tests.every import every
 from tests.gateway.capabilities.capable import gateway
 from tests.page.looking import logged_in, opened
 from tests.page.test_panels import READERS, without_key
-from tests.query.graph.wrapped import until
 from tests.parts import capabilities_of, query_of
+from tests.query.graph.wrapped import until
 
 pytestmark = pytest.mark.anyio
 
@@ -181,7 +181,7 @@ class TestCapabilities:
         notify = served.notify
         async with opened(served) as web:
             switching = capabilities_of(served).switching
-            await until(lambda: query_of(served).resolver.capability_router.is_ready, "triggers read")
+            await until(lambda: capabilities_of(served).switching.router.is_ready, "triggers read")
             monkeypatch.setattr(served, "notify", lambda event: (heard.append(event), notify(event)))
             page = (await web.get("/page/words?q=what+time+is+it+in+Tokyo")).text
             route = await switching.route("what time is it in Tokyo", switching.usable(NOTHING))

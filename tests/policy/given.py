@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from agent_utilities.policy.deferral import ANY, NOTHING_ACTIVE, Active, Change, Deferral, load, touch, turn, within
+from agent_utilities.policy.deferral import ANY, Change, Deferral, load, touch, turn, within
+from agent_utilities.selection.active import NOTHING_ACTIVE, Active
 
 TOOLS = tuple("abcdefghijkl")
 tools = st.sampled_from(TOOLS)

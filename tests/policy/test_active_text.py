@@ -9,12 +9,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent_utilities import SelectionError, selection_headers, selection_meta, selection_url
-from agent_utilities.policy.deferral import NOTHING_ACTIVE, Active, read_active, united, written
+from agent_utilities.selection.active import NOTHING_ACTIVE, Active, read_active, united, written
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import MAX_BYTES, read_meta, read_request
-from tests.policy.given import any_actives
 from tests.every import every
+from tests.policy.given import any_actives
 
 ordinary = st.from_regex(r"[A-Za-z0-9_.\-/]{1,64}", fullmatch=True)
 odd = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters=",;+"), min_size=1, max_size=20)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities.catalog.model import entry
+from agent_utilities.policy.bounds import Bounds, fits
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.parse import read_cli, read_env, read_request
-from agent_utilities.policy.bounds import Bounds, fits
 
 
 def refusal(tool, *options, **env):

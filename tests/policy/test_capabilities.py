@@ -5,11 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.policy.deferral import ON, Deferral
 from agent_utilities.catalog.model import Catalog, entry
-from agent_utilities.selection.merge import Effective
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import decide
+from agent_utilities.policy.deferral import Deferral
+from agent_utilities.selection.active import ON
+from agent_utilities.selection.merge import Effective
 from tests.resolutions import answer_of
 
 CATALOG = Catalog(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agent_utilities.catalog.model import Catalog, entry
+from agent_utilities.policy.decision import decide
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_cli, read_request
-from agent_utilities.policy.decision import decide
 
 ORIGIN = ".mcp.json: mcpServers.git.disabledTools"
 LOG = entry("tool", "git_log", tags={"git"}, read_only=True)

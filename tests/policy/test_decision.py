@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from agent_utilities.catalog.model import Catalog, entry
-from agent_utilities.selection.merge import effective, merge
-from agent_utilities.selection.model import UNRESOLVED, Resolution
-from agent_utilities.selection.parse import read_cli, read_request
 from agent_utilities.policy.bounds import MAX_UNKNOWN, finish, unknown_in
 from agent_utilities.policy.curation import preferences_of
 from agent_utilities.policy.decision import decide
+from agent_utilities.selection.merge import effective, merge
+from agent_utilities.selection.model import UNRESOLVED, Resolution
+from agent_utilities.selection.parse import read_cli, read_request
 from tests.resolutions import answer_of
 
 CATALOG = Catalog(

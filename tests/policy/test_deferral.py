@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from agent_utilities.policy.deferral import (
     ANY,
-    NOTHING_ACTIVE,
-    Active,
     Deferral,
     bounded,
     digest_of_words,
@@ -25,6 +23,7 @@ from agent_utilities.policy.deferral import (
     turn,
     within,
 )
+from agent_utilities.selection.active import NOTHING_ACTIVE, Active
 from tests.policy.given import TOOLS, Step, after, any_actives, deferrals, names, rooms, steps
 
 UNCAPPED = Deferral(over=0, max_active=0)
@@ -96,7 +95,7 @@ class TestEveryStep:
     def test_does_not_depend_on_the_seed_of_hashes(self):
         program = (
             "from agent_utilities.policy.deferral import *;"
-            "from agent_utilities.policy.deferral import written; d = Deferral(0, max_active=3);"
+            "from agent_utilities.selection.active import NOTHING_ACTIVE, written; d = Deferral(0, max_active=3);"
             "a = turn(NOTHING_ACTIVE, 'words', list('abc'), d).active;"
             "a = load(a, list('defgh'), d).active; a = load(touch(a, 'e'), list('ij'), d, 5).active; print(written(a))"
         )

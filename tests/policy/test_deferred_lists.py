@@ -7,13 +7,14 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent_utilities.policy.deferral import N_ENTRY_TOOLS, Active, Deferral, digest_of_words
 from agent_utilities.catalog.model import Catalog, entry
+from agent_utilities.policy.curation import Preferences
+from agent_utilities.policy.decision import Decision, decide
+from agent_utilities.policy.deferral import N_ENTRY_TOOLS, Deferral, digest_of_words
+from agent_utilities.selection.active import Active
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NO_NAMES, NOTHING, NameSet
 from agent_utilities.selection.parse import read_request
-from agent_utilities.policy.curation import Preferences
-from agent_utilities.policy.decision import Decision, decide
 from tests.policy.given import TOOLS, any_actives, deferrals
 from tests.resolutions import answer_of
 

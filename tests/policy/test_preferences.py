@@ -8,13 +8,14 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.policy.deferral import NO_DEFERRAL, Active, Deferral
 from agent_utilities.catalog.model import Catalog, entry
+from agent_utilities.policy.curation import Preferences
+from agent_utilities.policy.decision import Decision, decide, revision
+from agent_utilities.policy.deferral import NO_DEFERRAL, Deferral
+from agent_utilities.selection.active import Active
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NO_NAMES, UNRESOLVED, NameSet, Resolution
 from agent_utilities.selection.parse import read_request
-from agent_utilities.policy.curation import Preferences
-from agent_utilities.policy.decision import Decision, decide, revision
 from tests.resolutions import answer_of
 
 NAMES = ["tail_log", "search_logs", "rotate_log", "delete_log", "git_log"]

@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 from agent_utilities.catalog.model import Catalog, Entry, entry
-from agent_utilities.selection.merge import asked_digest, effective, merge
-from agent_utilities.selection.parse import read_cli, read_request
 from agent_utilities.policy.curation import preferences_of
 from agent_utilities.policy.decision import decide, revision
+from agent_utilities.selection.merge import asked_digest, effective, merge
+from agent_utilities.selection.parse import read_cli, read_request
 
 TAIL = entry("tool", "tail_log", tags={"logs", "read"}, read_only=True)
 SEARCH = entry("tool", "search_logs", tags={"logs", "read"}, read_only=True)

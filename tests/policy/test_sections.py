@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from agent_utilities.policy.deferral import Active, Deferral
 from agent_utilities.catalog.model import Catalog, entry
+from agent_utilities.policy.curation import Preferences
+from agent_utilities.policy.decision import Decision, decide, sections_of
+from agent_utilities.policy.deferral import Deferral
+from agent_utilities.selection.active import Active
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NameSet
 from agent_utilities.selection.parse import read_env
-from agent_utilities.policy.curation import Preferences
-from agent_utilities.policy.decision import Decision, decide, sections_of
 from tests.resolutions import answer_of
 
 CATALOG = Catalog(tuple(entry("tool", name) for name in ("pinned", "found", "loaded", "asleep", "denied")))

@@ -7,11 +7,11 @@ import time
 from hypothesis import given, settings
 
 from agent_utilities.catalog.model import Catalog, entry
+from agent_utilities.policy.bounds import Bounds, Steps, finish
+from agent_utilities.policy.decision import decide
 from agent_utilities.selection.merge import Effective, effective
 from agent_utilities.selection.model import load_comparison
 from agent_utilities.selection.parse import MAX_GLOBS, read_request
-from agent_utilities.policy.bounds import Bounds, Steps, finish
-from agent_utilities.policy.decision import decide
 from tests.laws.given import Spelled, catalogs, read, spelled_lists
 from tests.pace import LONGEST, pace
 

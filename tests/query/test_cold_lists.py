@@ -16,11 +16,11 @@ from mcp.client.subscriptions import listen
 
 from agent_utilities import AgentServer, create_gateway, create_mcp_server
 from agent_utilities.query.ranking.lexical import LexicalRanker
+from tests.parts import query_of
 from tests.query.graph.wrapped import Unopened, until
 from tests.server.in_process import web_of
 from tests.server.servers import running
 from tests.server.test_changes import Heard
-from tests.parts import query_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 KEY = "agent-utilities/selection"

@@ -13,9 +13,9 @@ from agent_utilities import create_mcp_server
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.cli.evaluation.data import read_tools
 from agent_utilities.query.introspection import Introspection, caller_scope
+from agent_utilities.selection.model import NOTHING
 from agent_utilities.server.surface.surface import Surface
 from agent_utilities.server.tool_origin import given_name
-from agent_utilities.selection.model import NOTHING
 from tests.every import every
 
 pytestmark = pytest.mark.anyio

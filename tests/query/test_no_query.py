@@ -10,8 +10,8 @@ from fastmcp import Client
 from mcp_types import PaginatedRequestParams
 
 from agent_utilities import create_mcp_server, selection_meta
-from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.selection.channels import META_KEY
+from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.testing import memory_graph
 
 pytestmark = pytest.mark.anyio

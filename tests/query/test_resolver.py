@@ -25,8 +25,8 @@ from agent_utilities.query.resolution.graph_keeper import GraphKeeper
 from agent_utilities.selection.model import UNRESOLVED
 from agent_utilities.selection.parse import read_meta
 from tests.every import every
-from tests.query.graph.wrapped import until
 from tests.parts import query_of
+from tests.query.graph.wrapped import until
 
 pytestmark = pytest.mark.anyio
 

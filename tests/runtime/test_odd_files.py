@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.access.record.chain import verify
-from agent_utilities.gateway.capabilities.bundle_file import read_within
 from agent_utilities.cli.connect import add_entry
 from agent_utilities.errors import AgentUtilitiesError
-from agent_utilities.runtime.process_io import open_regular, read_whole, write_whole
-from agent_utilities.settings_file import read_files
+from agent_utilities.gateway.capabilities.bundle_file import read_within
 from agent_utilities.gateway.upstreams.configuration.config_files import read_config
 from agent_utilities.gateway.upstreams.configuration.config_text import read_env_file
 from agent_utilities.gateway.upstreams.operator.lock import read_lock
 from agent_utilities.gateway.upstreams.processes.stderr_log import read_log
 from agent_utilities.gateway.upstreams.sealed_store import read_key
 from agent_utilities.gateway.upstreams.snapshot_store import read
+from agent_utilities.runtime.process_io import open_regular, read_whole, write_whole
+from agent_utilities.settings_file import read_files
 from agent_utilities.usage.database import open_log
 from agent_utilities.usage.model import UsageError, read_salt
 from tests.runtime.odd_files import ODD

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from agent_utilities import ToolRouter
-from agent_utilities.policy.deferral import Active
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.query.ranking.base import Index, Ranking
 from agent_utilities.query.ranking.lexical import LexicalRanker
+from agent_utilities.selection.active import Active
 from tests.search.catalogs import TOPICS, catalog, names, of_topic
 
 pytestmark = pytest.mark.anyio

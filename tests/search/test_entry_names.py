@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from agent_utilities.search.entry_tools import ALIASES, EntryNames, call_definition, entry_names, search_definition
+from agent_utilities.policy.entry_names import ALIASES, EntryNames, entry_names
+from agent_utilities.search.entry_tools import call_definition, search_definition
 
 
 def test_a_name_that_another_tool_has_is_left_to_it() -> None:

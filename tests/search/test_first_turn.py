@@ -10,8 +10,8 @@ from fastmcp import Client
 
 from agent_utilities import AgentServer
 from agent_utilities.selection.model import RankedTool, Resolution
-from tests.search.test_turns import Heard, listed, shop
 from tests.parts import query_of
+from tests.search.test_turns import Heard, listed, shop
 
 pytestmark = pytest.mark.anyio
 

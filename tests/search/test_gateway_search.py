@@ -14,8 +14,8 @@ from mcp.shared.exceptions import MCPError
 from tests.every import every
 from tests.gateway.gateways import LONG_S, Served, served
 from tests.gateway.test_calls import Person
-from tests.parts import upstreams_of
 from tests.gateway.upstreams.supervised import gateway_of, script
+from tests.parts import upstreams_of
 from tests.wire.http_raw import RawHttp
 from tests.wire.search_questions import META, Question, call, masked, searched
 from tests.wire.wires import Caller, LegacyCaller, ModernCaller

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities import ToolRouter
-from agent_utilities.search.entry_tools import ALIASES
 from agent_utilities.errors import InputError
+from agent_utilities.policy.entry_names import ALIASES
 from tests.every import every
 from tests.search.catalogs import catalog, names
 

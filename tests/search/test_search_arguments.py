@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_utilities.search.entry_tools import SearchArguments, call_arguments, search_arguments
 from agent_utilities.errors import InputError
+from agent_utilities.search.entry_tools import SearchArguments, call_arguments, search_arguments
 
 
 class TestSearchArguments:

@@ -15,9 +15,9 @@ from agent_utilities import selection_headers
 from agent_utilities.search.turns import TURN, SearchEvent
 from agent_utilities.server.events import Event
 from demo.office import office_server
+from tests.gateway.upstreams.processes import until
 from tests.server.servers import over_http
 from tests.server.spans import span_exporter
-from tests.gateway.upstreams.processes import until
 
 pytestmark = pytest.mark.anyio
 

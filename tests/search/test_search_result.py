@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.catalog.context import n_tokens
+from agent_utilities.errors import InputError
 from agent_utilities.search.entry_tools import DEFAULT_RESULTS, MAX_RESULTS
 from agent_utilities.search.search_result import (
     FULL_TOKENS,
@@ -18,7 +19,6 @@ from agent_utilities.search.search_result import (
     search_result,
     selected_names,
 )
-from agent_utilities.errors import InputError
 from agent_utilities.selection.model import RankedTool
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_utilities import SettingsError, ToolRouter
-from agent_utilities.policy.deferral import Active
+from agent_utilities.selection.active import Active
 from tests.search.catalogs import catalog, names, of_topic
 
 ENTRY = ["tool_search", "call_tool"]

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities import SelectionError, selection_headers, selection_url
+from agent_utilities.policy.curation import preferences_of
 from agent_utilities.selection.merge import effective
 from agent_utilities.selection.model import NameSet, Selection, fold
 from agent_utilities.selection.parse import read_request
-from agent_utilities.policy.curation import preferences_of
 
 ASKED = {
     "tools": ["git_log", "git_diff"],

@@ -8,7 +8,7 @@ from typing import get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_utilities.policy.deferral import AUTO, Active
+from agent_utilities.selection.active import AUTO, Active
 from agent_utilities.selection.channels import FIELDS, META_KEY, field_of, is_selection_header, near_miss, spellings
 from agent_utilities.selection.model import WRITTEN, BoundName, Channel, NameSet, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_utilities.policy.deferral import AUTO, NO_DEFERRAL, OFF, ON, Active, Deferral, Threshold
 from agent_utilities.errors import SelectionError
+from agent_utilities.policy.curation import Preferences, preferences_of
+from agent_utilities.policy.deferral import NO_DEFERRAL, Deferral
+from agent_utilities.selection.active import AUTO, OFF, ON, Active, Threshold
 from agent_utilities.selection.channels import FIELDS, META_KEY
 from agent_utilities.selection.merge import SEARCHING, Effective, asked_digest, effective, merge
 from agent_utilities.selection.model import (
@@ -25,7 +27,6 @@ from agent_utilities.selection.model import (
 )
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
 from agent_utilities.selection.profiles import read_fields
-from agent_utilities.policy.curation import Preferences, preferences_of
 from tests.resolutions import answer_of
 
 CALLERS: tuple[Channel, ...] = ("query", "header", "meta")

@@ -13,11 +13,11 @@ from starlette.responses import JSONResponse
 from starlette.types import Scope
 
 from agent_utilities.errors import SettingsError
+from agent_utilities.selection.model import Selection
+from agent_utilities.selection.parse import read_request
 from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.server.surface.surface import Surface
 from agent_utilities.server.wire.request import SelectionMiddleware
-from agent_utilities.selection.model import Selection
-from agent_utilities.selection.parse import read_request
 from tests.every import every
 from tests.server.servers import log_server
 from tests.wire.processes import Launch, served

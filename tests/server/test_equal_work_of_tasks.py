@@ -12,9 +12,9 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 
 from agent_utilities import create_gateway
 from tests.fleet.processes.replicas import until
-from tests.server.task_clients import Ask, asking
-from tests.parts import upstreams_of
 from tests.gateway.upstreams.supervised import gateway_of, script
+from tests.parts import upstreams_of
+from tests.server.task_clients import Ask, asking
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(60)]
 

@@ -14,13 +14,13 @@ from fastmcp import Client
 from fastmcp.exceptions import ToolError
 
 from agent_utilities import AgentServer, create_gateway
-from agent_utilities.selection.channels import META_KEY
 from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
 from agent_utilities.gateway.upstreams.folders import gateway_folder
 from agent_utilities.gateway.upstreams.snapshot_store import SnapshotStore
-from tests.server.in_process import ask, listed, web_of
+from agent_utilities.selection.channels import META_KEY
 from tests.gateway.upstreams.processes import until
 from tests.gateway.upstreams.supervised import faulty
+from tests.server.in_process import ask, listed, web_of
 from tests.wire.wires import modern_request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(60)]

@@ -18,8 +18,8 @@ from fastmcp import Client
 
 from agent_utilities.gateway.upstreams.config import GatewayConfig
 from tests.gateway.gateways import Served, served
-from tests.parts import upstreams_of
 from tests.gateway.upstreams.supervised import PATIENCE_S, faulty, gateway_of
+from tests.parts import upstreams_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 

@@ -13,8 +13,8 @@ import pytest
 from agent_utilities import AgentServer, create_gateway, create_mcp_server
 from agent_utilities.catalog.context import n_tokens
 from agent_utilities.errors import SelectionError
-from agent_utilities.server.command_line.listing import print_listing
 from agent_utilities.selection.parse import read_cli
+from agent_utilities.server.command_line.listing import print_listing
 from tests.every import every
 from tests.query.graph.agents import PATIENT
 from tests.server.in_process import ask, listed, web_of

@@ -17,8 +17,8 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from agent_utilities import AgentServer
-from tests.every import every
 from tests.access.team import Team
+from tests.every import every
 from tests.server.servers import log_server
 from tests.wire.wires import modern_request
 

@@ -13,8 +13,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from agent_utilities import AgentServer
-from tests.every import every
 from tests.access.team import Team
+from tests.every import every
 from tests.server.servers import log_server
 from tests.server.test_merged_routes import MERGED
 from tests.wire.raw_clients import HELLO

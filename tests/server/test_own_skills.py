@@ -12,8 +12,8 @@ from fastmcp import Client
 from agent_utilities import AgentServer, create_gateway, create_mcp_server
 from agent_utilities.gateway.upstreams.config import GatewayConfig
 from tests.every import every
-from tests.server.in_process import web_of
 from tests.gateway.test_skills import EXTENSION, FLOW, having, unknown
+from tests.server.in_process import web_of
 from tests.wire.wires import modern_request
 
 pytestmark = [

@@ -17,8 +17,8 @@ from fastmcp.client.transports import StreamableHttpTransport
 
 from agent_utilities import AgentServer
 from agent_utilities.server.wire import request
-from tests.every import every
 from tests.access.team import Team, bearing
+from tests.every import every
 from tests.server.servers import log_server
 from tests.wire.wires import jsonrpc, modern_request
 

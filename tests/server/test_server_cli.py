@@ -17,9 +17,9 @@ import httpx2
 import pytest
 
 from agent_utilities import create_mcp_server
-from agent_utilities.server.http.http import at_an_address
 from agent_utilities.selection.channels import FIELDS, spellings
 from agent_utilities.selection.merge import SEARCHING
+from agent_utilities.server.http.http import at_an_address
 from tests.command_line import Done, run_command
 from tests.query.graph.agents import PATIENT
 from tests.wire.processes import HttpProcess

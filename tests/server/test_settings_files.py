@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.errors import InputError, SettingsError
-from agent_utilities.server.surface.operator import Operator
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.selection.parse import read_cli
+from agent_utilities.server.surface.operator import Operator
 from agent_utilities.settings import read_settings
 from agent_utilities.settings_file import MAX_BYTES, user_folder
 

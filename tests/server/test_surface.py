@@ -6,12 +6,12 @@ import pytest
 from fastmcp.tools.base import Tool
 
 from agent_utilities import create_mcp_server
-from agent_utilities.policy.deferral import AUTO
 from agent_utilities.compat.fastmcp_server import as_over_stdio
-from agent_utilities.server.surface.operator import Operator
-from agent_utilities.server.surface.surface import Surface
+from agent_utilities.selection.active import AUTO
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.selection.parse import read_cli, read_request
+from agent_utilities.server.surface.operator import Operator
+from agent_utilities.server.surface.surface import Surface
 from tests.every import every
 
 pytestmark = pytest.mark.anyio

@@ -21,9 +21,9 @@ from agent_utilities import AgentServer
 from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.server.wire.unreadable import answer_unreadable
 from tests.every import every
-from tests.server.servers import log_server
 from tests.gateway.upstreams.gateway_process import environ
 from tests.gateway.upstreams.processes import FAULTY_SERVER
+from tests.server.servers import log_server
 from tests.wire.processes import Launch
 from tests.wire.raw_clients import HELLO, raw_stdio
 from tests.wire.wires import modern_request

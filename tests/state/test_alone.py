@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_utilities.gateway.upstreams.sealed_store import read_key
 from agent_utilities.state import redis_state as module
 from agent_utilities.state.redis_state import RedisState
-from agent_utilities.gateway.upstreams.sealed_store import read_key
 from tests.fleet.processes.replicas import KEY, Shared, shared_redis, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(60)]

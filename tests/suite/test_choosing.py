@@ -39,7 +39,11 @@ class TestOrder:
         assert self.order(small, *large, *long) == self.order(*long, small, *large) == expected
 
     def test_has_folders_that_share_servers_as_one(self) -> None:
-        tests = Test("tests/x.py::1", 900), Test("tests/x.py::2"), *(Test(f"tests/query/graph/{n}.py::1") for n in "abc")
+        tests = (
+            Test("tests/x.py::1", 900),
+            Test("tests/x.py::2"),
+            *(Test(f"tests/query/graph/{n}.py::1") for n in "abc"),
+        )
         assert self.order(*tests)[:3] == [f"tests/query/graph/{n}.py::1" for n in "abc"]
 
     def test_has_folders_first_of_which_few_tests_take_long(self) -> None:

@@ -15,8 +15,8 @@ from mcp_types import PaginatedRequestParams
 
 from agent_utilities import AgentServer, selection_meta
 from agent_utilities.selection.channels import META_KEY
-from tests.usage.test_learning_server import TOKENS, learned, office, told
 from tests.server.servers import over_http
+from tests.usage.test_learning_server import TOKENS, learned, office, told
 
 pytestmark = pytest.mark.anyio
 

@@ -17,9 +17,9 @@ from agent_utilities import AgentServer, create_gateway, create_mcp_server, sele
 from agent_utilities.query.resolution.answer import Limits
 from agent_utilities.selection.channels import META_KEY
 from tests.every import every
+from tests.parts import query_of, usage_of
 from tests.query.graph.wrapped import until
 from tests.server.servers import over_http
-from tests.parts import query_of, usage_of
 from tests.usage.logs import flushed
 
 pytestmark = pytest.mark.anyio

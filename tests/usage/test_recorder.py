@@ -16,8 +16,8 @@ from agent_utilities.usage.feature import Usage
 from agent_utilities.usage.log import UsageLog
 from agent_utilities.usage.model import Call, Event, Listed, Search
 from tests.every import every
-from tests.server.servers import log_server, over_http
 from tests.parts import usage_of
+from tests.server.servers import log_server, over_http
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,9 @@ import httpx2
 import pytest
 from fastmcp import Client
 
+from tests.server.servers import over_http
 from tests.usage.test_isolated_usage import another
 from tests.usage.test_learning_server import learned, office, told
-from tests.server.servers import over_http
 
 pytestmark = pytest.mark.anyio
 

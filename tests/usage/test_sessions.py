@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.usage.feature import SessionUse
-from tests.usage.test_isolated_usage import another
-from tests.usage.test_learning_server import office, told
 from tests.query.graph.wrapped import until
 from tests.server.servers import over_http
+from tests.usage.test_isolated_usage import another
+from tests.usage.test_learning_server import office, told
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.usage.test_learning_server import office, serving, told, written
 from tests.parts import query_of
+from tests.usage.test_learning_server import office, serving, told, written
 
 pytestmark = pytest.mark.anyio
 

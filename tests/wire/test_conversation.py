@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from agent_utilities.policy.deferral import read_active
+from agent_utilities.selection.active import read_active
 from tests.wire.conversation import (
     ENTRY,
     INITIAL_K,

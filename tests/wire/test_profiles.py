@@ -153,7 +153,7 @@ def test_a_bad_file_ends_the_launch_in_one_line(tmp_path: Path) -> None:
 def test_the_start_says_which_file_was_read(process: HttpProcess) -> None:
     line = next(line for line in process.log.splitlines() if "tools permitted" in line)
     assert "agent-utilities.toml: disabled_tags delete,write (file)" in line
-    assert "settings of agent-utilities.toml" in line
+    assert "note: settings of agent-utilities.toml" in process.log.splitlines()
 
 
 def listed(caller: Caller, **selection: Any) -> list[str]:

@@ -15,14 +15,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.access.record.chain import ENOUGH
 from agent_utilities.access.record.log import AuditLog, RecordFile
+from agent_utilities.access.record.record import REACHED, Record
+from agent_utilities.access.refusals import noted
 from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.compat.telemetry import LogRecord, SeverityNumber, get_logger, get_logger_provider
 from agent_utilities.errors import SettingsError
-from agent_utilities.access.refusals import noted
+from agent_utilities.runtime.process_io import expanded
 from agent_utilities.server.events import Event, LoggedIn, PolicyChanged
 from agent_utilities.server.feature import Feature
-from agent_utilities.access.record.record import REACHED, Record
-from agent_utilities.runtime.process_io import expanded
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -20,13 +20,13 @@ from starlette.types import ASGIApp
 
 from agent_utilities.access.record.chain import ENOUGH, cut, line, n_bytes_of
 from agent_utilities.access.record.log import AuditLog, Fields, RecordError
+from agent_utilities.policy.bounds import fits
+from agent_utilities.policy.decision import Decision
+from agent_utilities.selection.model import fold
 from agent_utilities.server.feature import BoundError, Refusal
 from agent_utilities.server.request import Call, Request, sender_of
 from agent_utilities.server.sessions import Caller
-from agent_utilities.selection.model import fold
 from agent_utilities.usage.redaction import without_secrets
-from agent_utilities.policy.bounds import fits
-from agent_utilities.policy.decision import Decision
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

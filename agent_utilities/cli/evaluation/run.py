@@ -18,15 +18,15 @@ import typer
 from pydantic import BaseModel
 from rich.console import Console
 
-from agent_utilities.gateway.capabilities.model import Route
-from agent_utilities.gateway.capabilities.tap import folder_named, read_capabilities
 from agent_utilities.cli.asking import list_tools
 from agent_utilities.cli.evaluation import data
 from agent_utilities.cli.evaluation.data import Request, Session, Tool
 from agent_utilities.cli.evaluation.report import Figures, RankedRequest, measure, print_report, write_ranks
 from agent_utilities.errors import InputError
+from agent_utilities.gateway.capabilities.model import Route
+from agent_utilities.gateway.capabilities.router import CapabilityRouter
+from agent_utilities.gateway.capabilities.tap import folder_named, read_capabilities
 from agent_utilities.query.graph.matching import Neighbour
-from agent_utilities.server.command_line.terminal import AsJson, in_event_loop
 from agent_utilities.query.ranking.answerability import PastRequests
 from agent_utilities.query.ranking.base import Ranking
 from agent_utilities.query.ranking.hybrid import HybridRanker
@@ -35,6 +35,7 @@ from agent_utilities.query.ranking.open import open_ranker
 from agent_utilities.query.resolution.prior import NO_PRIOR, Prior, neighbour_shares, with_prior
 from agent_utilities.query.resolution.resolver import open_rankers
 from agent_utilities.selection.model import RankedTool, Resolution, nearest
+from agent_utilities.server.command_line.terminal import AsJson, in_event_loop
 from agent_utilities.settings import Settings
 from agent_utilities.settings_file import settings_of
 from agent_utilities.usage.learning import Step, sequences
@@ -305,7 +306,7 @@ async def _route_all(
     triggers: Mapping[str, tuple[str, ...]], messages: Sequence[Message], settings: Settings
 ) -> tuple[str, list[Route]]:
     """Return why messages are routed by less than was asked for, if so, and where each leads."""
-    router = open_rankers(settings).of_capabilities()
+    router = CapabilityRouter.of(open_rankers(settings))
     try:
         router.use(triggers)
         await router.wait_until_ready()

@@ -12,16 +12,16 @@ from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 
-from agent_utilities.gateway.capabilities.model import Capabilities, enable
-from agent_utilities.search.entry_tools import unknown_arguments
 from agent_utilities.catalog.model import entry
 from agent_utilities.errors import shortened
 from agent_utilities.gateway.capabilities.caller import CallerCapabilities, caller_capabilities
+from agent_utilities.gateway.capabilities.model import Capabilities, enable
 from agent_utilities.gateway.capabilities.switching import Switching
+from agent_utilities.runtime.waiting import beside
+from agent_utilities.search.entry_tools import unknown_arguments
+from agent_utilities.selection.channels import META_KEY
 from agent_utilities.server.feature import ALWAYS_LOADED, Answer, OwnTool
 from agent_utilities.server.request import Request
-from agent_utilities.runtime.waiting import beside
-from agent_utilities.selection.channels import META_KEY
 
 CAPABILITY = "capability"
 """The tool's name."""

@@ -12,8 +12,9 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from agent_utilities.gateway.upstreams.configuration.config_text import described, read_text, refuse, shown
+from agent_utilities.gateway.upstreams.configuration.config_text import described, read_text, refuse
 from agent_utilities.gateway.upstreams.errors import ConfigError
+from agent_utilities.runtime.shown import shown
 
 _LONGEST_LINE = 1000
 _LONGEST_TITLE, _LONGEST_DESCRIPTION = 200, 2000

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from fastmcp.tools.base import Tool
 
-from agent_utilities.gateway.capabilities.servers import Offer
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.gateway.capabilities.answers import AS_JUDGED, CAPABILITY, CapabilityAnswers, capability_tool
 from agent_utilities.gateway.capabilities.caller import (
@@ -25,17 +24,18 @@ from agent_utilities.gateway.capabilities.caller import (
     named_by,
     with_news,
 )
+from agent_utilities.gateway.capabilities.servers import Offer
 from agent_utilities.gateway.capabilities.switching import Switching
-from agent_utilities.query.feature import Query
 from agent_utilities.gateway.feature import ConfigTaken, Upstreams, UpstreamsRenewed
+from agent_utilities.policy.curation import Preferences
+from agent_utilities.policy.decision import Decision
+from agent_utilities.query.feature import Query
+from agent_utilities.selection.merge import Narrowing
+from agent_utilities.selection.model import NOTHING, NameSet, Selection
 from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.server.events import Event
 from agent_utilities.server.feature import Feature, OwnTool
 from agent_utilities.server.request import Call, Request
-from agent_utilities.selection.merge import Narrowing
-from agent_utilities.selection.model import NOTHING, NameSet, Selection
-from agent_utilities.policy.curation import Preferences
-from agent_utilities.policy.decision import Decision
 
 if TYPE_CHECKING:
     from fastmcp.utilities.components import FastMCPComponent

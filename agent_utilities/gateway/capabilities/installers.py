@@ -17,13 +17,13 @@ import anyio
 
 from agent_utilities.gateway.capabilities.bundle_file import head_comment, read_within
 from agent_utilities.gateway.capabilities.model import Capability
-from agent_utilities.runtime.process_io import expanded
-from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.gateway.upstreams.configuration.config_text import shown
 from agent_utilities.gateway.upstreams.errors import ConfigError
 from agent_utilities.gateway.upstreams.processes.process import ProcessGuard, UpstreamProcess
 from agent_utilities.gateway.upstreams.processes.program import CommandError, find_program, passed_on, search_folders
 from agent_utilities.gateway.upstreams.processes.stderr_log import readable
+from agent_utilities.runtime.process_io import expanded
+from agent_utilities.runtime.shown import shown
+from agent_utilities.runtime.waiting import in_daemon_thread
 
 logger = logging.getLogger("agent_utilities.gateway")
 

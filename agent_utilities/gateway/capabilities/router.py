@@ -22,14 +22,15 @@ from enum import IntEnum
 from functools import partial
 from itertools import groupby
 
-from agent_utilities.gateway.capabilities.model import LEAST_CHARACTERS, Gate, Route, routed
 from agent_utilities.catalog.words import STOPWORDS, words
 from agent_utilities.errors import RankerError
+from agent_utilities.gateway.capabilities.model import LEAST_CHARACTERS, Gate, Route, routed
 from agent_utilities.query.ranking.embedding import Embedder, read_request
 from agent_utilities.query.ranking.minilm import ADAPTED_NAME, PLAIN_NAME
 from agent_utilities.query.ranking.triggers import TriggerIndex
 from agent_utilities.query.resolution.catalog_ranker import RETRY_S
 from agent_utilities.query.resolution.orchestrator import key_of
+from agent_utilities.query.resolution.resolver import Rankers
 from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.runtime.waiting import in_daemon_thread, start_in_daemon_thread
 
@@ -260,6 +261,13 @@ class CapabilityRouter:
         self._lock = threading.Lock()
         self._preparing: Future[None] | None = None
         self._threads = ThreadPoolExecutor(2, "route")
+
+    @classmethod
+    def of(cls, rankers: Rankers) -> CapabilityRouter:
+        """Return what routes by the embedder of what ranks tools."""
+        if rankers.is_off:
+            return cls(cause="ranking is off")
+        return cls(None if rankers.by_meaning is None else rankers.by_meaning.embedder)
 
     @property
     def is_ready(self) -> bool:

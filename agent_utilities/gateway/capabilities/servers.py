@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
 
-from agent_utilities.gateway.capabilities.model import MAX_ACTIVE, Capabilities, Capability
-from agent_utilities.gateway.capabilities.tap import edited, read_capabilities
 from agent_utilities.catalog.model import Entry as CatalogEntry
 from agent_utilities.catalog.model import entry
 from agent_utilities.errors import SettingsError
-from agent_utilities.selection.model import fold, nearest
+from agent_utilities.gateway.capabilities.model import MAX_ACTIVE, Capabilities, Capability
+from agent_utilities.gateway.capabilities.tap import edited, read_capabilities
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
-from agent_utilities.gateway.upstreams.configuration.config_text import shown
 from agent_utilities.gateway.upstreams.configuration.host_files import user_home
 from agent_utilities.gateway.upstreams.configuration.server_entry import MAX_NAME, Reader
 from agent_utilities.gateway.upstreams.configuration.variables import Reading
 from agent_utilities.policy.bounds import Bounds
+from agent_utilities.runtime.shown import shown
+from agent_utilities.selection.model import fold, nearest
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,10 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from cachetools import LRUCache
 
-from agent_utilities.gateway.capabilities.installers import Toolchains
-from agent_utilities.gateway.capabilities.model import Active, Capabilities, Route, difference, enable
-from agent_utilities.gateway.capabilities.servers import Offer, usable_capabilities
 from agent_utilities.catalog.model import Entry
 from agent_utilities.errors import InputError
 from agent_utilities.gateway.capabilities.caller import (
@@ -28,19 +26,23 @@ from agent_utilities.gateway.capabilities.caller import (
     caller_capabilities,
     named_by,
 )
-from agent_utilities.query.feature import Query
+from agent_utilities.gateway.capabilities.installers import Toolchains
+from agent_utilities.gateway.capabilities.model import Active, Capabilities, Route, difference, enable
+from agent_utilities.gateway.capabilities.router import CapabilityRouter
+from agent_utilities.gateway.capabilities.servers import Offer, usable_capabilities
 from agent_utilities.gateway.feature import Upstreams
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.request import Request
-from agent_utilities.server.sessions import Session
-from agent_utilities.server.surface.components import entry_of
+from agent_utilities.gateway.upstreams.config import UpstreamConfig
+from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
+from agent_utilities.query.feature import Query
 from agent_utilities.runtime.process_io import touched
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.merge import Narrowing
 from agent_utilities.selection.model import CALLER_CHANNELS, OPERATOR_CHANNELS, Selection, fold
 from agent_utilities.selection.profiles import NO_PROFILE
-from agent_utilities.gateway.upstreams.config import UpstreamConfig
-from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.request import Request
+from agent_utilities.server.sessions import Session
+from agent_utilities.server.surface.components import entry_of
 
 LEASE_S = 600.0
 """Seconds that a set which requests bring is kept after the last of them."""
@@ -119,9 +121,14 @@ class Switching:
         self.toolchains = Toolchains(environ=environ, allow_install=offer.allow_install)
         upstreams.more_configs = self._wanted
 
+    @cached_property
+    def router(self) -> CapabilityRouter:
+        """What routes users' words, by the embedder of what ranks tools."""
+        return CapabilityRouter.of(self._query.resolver.rankers())
+
     async def run(self) -> None:
         """Have words routed, installers run where they are allowed, and files followed, until cancelled."""
-        self._query.resolver.capability_router.use(self.offer.capabilities.triggers)
+        self.router.use(self.offer.capabilities.triggers)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow())
             group.create_task(self._end_leases())
@@ -167,7 +174,7 @@ class Switching:
         if self.offer.folders:
             self.offer = self.offer.having(capabilities or self.offer.capabilities, self._upstreams.config.upstreams)
             self.forget_seen()
-            self._query.resolver.capability_router.use(self.offer.capabilities.triggers)
+            self.router.use(self.offer.capabilities.triggers)
 
     def forget_seen(self) -> None:
         """Judge anew what there is for whom: the tools of an upstream have changed."""
@@ -260,7 +267,7 @@ class Switching:
 
     async def route(self, words: str, usable: frozenset[str]) -> Route:
         """Return where words lead among some capabilities; never fails."""
-        return await self._query.resolver.capability_router.route(words, usable)
+        return await self.router.route(words, usable)
 
     def switched_on(self, active: Active, before: CallerCapabilities, names: Iterable[str]) -> Active:
         """Return what comes of switching on those of some capabilities that there are for a caller and can be on."""

@@ -12,15 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from agent_utilities.errors import InputError
 from agent_utilities.gateway.capabilities import bundle_file
 from agent_utilities.gateway.capabilities.bundle_file import ConfigTable, Notes, ProviderTable, ServerTable
 from agent_utilities.gateway.capabilities.model import Capabilities, Capability, CapabilityServer
-from agent_utilities.errors import InputError
-from agent_utilities.runtime.process_io import expanded
-from agent_utilities.gateway.upstreams.configuration.config_text import refuse, shown
+from agent_utilities.gateway.upstreams.configuration.config_text import refuse
 from agent_utilities.gateway.upstreams.configuration.server_entry import Reader
 from agent_utilities.gateway.upstreams.configuration.variables import Reading
 from agent_utilities.gateway.upstreams.errors import ConfigError
+from agent_utilities.runtime.process_io import expanded
+from agent_utilities.runtime.shown import shown
 
 BUNDLES = "capabilities"
 """The folder of a tap that has its bundles; `deps/` stands beside it."""

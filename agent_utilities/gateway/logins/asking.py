@@ -11,14 +11,14 @@ import mcp_types
 from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import ToolResult
 
-from agent_utilities.gateway.logins.links import Link, Links
 from agent_utilities.gateway.calls import CALL_TOOL, COMPLETE, Caller, Kind, text_result
+from agent_utilities.gateway.logins.links import Link, Links
 from agent_utilities.gateway.relay import ServerRelay, offers
-from agent_utilities.runtime.waiting import is_set
 from agent_utilities.gateway.upstreams.errors import UpstreamError
 from agent_utilities.gateway.upstreams.http.account import Account
 from agent_utilities.gateway.upstreams.http.authorization import LOGIN_S
 from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
+from agent_utilities.runtime.waiting import is_set
 
 WAIT_S = 45.0
 """Seconds that a call waits for a login under way: hosts give a call up at 60."""

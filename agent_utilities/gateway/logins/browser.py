@@ -13,9 +13,9 @@ import fastmcp
 from starlette.requests import Request
 from starlette.responses import Response
 
-from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.gateway.upstreams.config import OAuthClient
 from agent_utilities.gateway.upstreams.http.authorization import Authorization
+from agent_utilities.server.agent_server import AgentServer
 
 _N_FIELDS = 1_000
 _KEPT_S = 3600.0

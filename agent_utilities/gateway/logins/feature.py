@@ -17,17 +17,10 @@ from starlette.routing import BaseRoute
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.compat.fastmcp_server import import_state, is_over_stdio
 from agent_utilities.errors import InputError, SettingsError
+from agent_utilities.gateway.feature import Upstreams, UpstreamsRenewed
 from agent_utilities.gateway.logins.asking import LoginCaller, OwnLogin
 from agent_utilities.gateway.logins.links import Elsewhere, Links, Person, present_person
-from agent_utilities.gateway.feature import Upstreams, UpstreamsRenewed
 from agent_utilities.gateway.provider import Union, UpstreamProvider
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.events import Event
-from agent_utilities.server.feature import Feature, OwnTool
-from agent_utilities.server.request import Request
-from agent_utilities.server.stopping import guarded
-from agent_utilities.server.surface.catalogs import is_introspecting
-from agent_utilities.runtime.waiting import finish_in_turns, in_daemon_thread, is_set
 from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
 from agent_utilities.gateway.upstreams.folders import gateway_folder, with_folder
 from agent_utilities.gateway.upstreams.http.account import Account, LoginStore, Start
@@ -35,6 +28,13 @@ from agent_utilities.gateway.upstreams.sealed_store import SealedStore, read_key
 from agent_utilities.gateway.upstreams.snapshot import Snapshot
 from agent_utilities.gateway.upstreams.supervision.upstreams import Upstreams as Supervised
 from agent_utilities.policy.decision import Decision
+from agent_utilities.runtime.waiting import finish_in_turns, in_daemon_thread, is_set
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.events import Event
+from agent_utilities.server.feature import Feature, OwnTool
+from agent_utilities.server.request import Request
+from agent_utilities.server.stopping import guarded
+from agent_utilities.server.surface.catalogs import is_introspecting
 
 
 class OwnSnapshots:

@@ -24,12 +24,12 @@ from starlette.routing import BaseRoute, Route
 
 from agent_utilities.access.rules import LOCAL
 from agent_utilities.gateway.logins.browser import Cookie, OwnIssuer, form_of, is_of_own_page, is_same
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.events import LoggedIn
-from agent_utilities.server.sessions import of_token
 from agent_utilities.gateway.upstreams.http.account import Account
 from agent_utilities.gateway.upstreams.http.authorization import LOGIN_S, Authorization
 from agent_utilities.gateway.upstreams.http.http_client import OwnLoginError
+from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.events import LoggedIn
+from agent_utilities.server.sessions import of_token
 
 logger = logging.getLogger("agent_utilities.logins")
 

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StrictBool, StringConstraints
 
-from agent_utilities.settings import Quota
 from agent_utilities.gateway.upstreams.limits import Limits
+from agent_utilities.settings import Quota
 
 Transport = Literal["stdio", "http", "sse"]
 

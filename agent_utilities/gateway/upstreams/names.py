@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
 
-from agent_utilities.search.entry_tools import EVERY_NAME
+from agent_utilities.policy.entry_names import EVERY_NAME
 
 LONGEST_URI = 8_192
 """The longest URI that is matched with templates, or remembered, in characters."""

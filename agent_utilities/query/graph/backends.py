@@ -80,7 +80,7 @@ class Neo4jGraph:
         self._driver = driver
 
     async def _apply_schema(self, driver: Any) -> None:
-        text = (files("agent_utilities.graph") / "schema.cypher").read_text(encoding="utf-8")
+        text = (files("agent_utilities.query.graph") / "schema.cypher").read_text(encoding="utf-8")
         code = "\n".join(line for line in text.splitlines() if not line.startswith("//"))
         try:
             for statement in filter(None, map(str.strip, code.split(";"))):

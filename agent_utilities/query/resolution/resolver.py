@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +23,6 @@ from agent_utilities.query.resolution.answer import (
     LiveTools,
     Trail,
 )
-from agent_utilities.gateway.capabilities.router import CapabilityRouter
 from agent_utilities.query.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.query.resolution.learning import Teaching
 from agent_utilities.query.resolution.orchestrator import DynamicToolOrchestrator
@@ -54,12 +53,6 @@ class Rankers:
     def of_catalog(self) -> CatalogRanker | None:
         """Return what ranks a server's tools; None where ranking is off."""
         return None if self.is_off else CatalogRanker(self.by_meaning)
-
-    def of_capabilities(self) -> CapabilityRouter:
-        """Return what routes to capabilities, by the embedder of what ranks tools."""
-        if self.is_off:
-            return CapabilityRouter(cause="ranking is off")
-        return CapabilityRouter(None if self.by_meaning is None else self.by_meaning.embedder)
 
 
 def open_rankers(settings: Settings) -> Rankers:
@@ -252,11 +245,6 @@ class Resolver:
             "graph": off if self.orchestrator is None else self.orchestrator.keeper.health(),
             "ranker": off if self.ranker is None else self.ranker.health(),
         }
-
-    @cached_property
-    def capability_router(self) -> CapabilityRouter:
-        """What routes users' words to capabilities, by the ranker's own embedder."""
-        return self.rankers().of_capabilities()
 
     def _graph(self) -> ToolGraph | None:
         if self._given_graph is not None:

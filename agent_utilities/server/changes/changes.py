@@ -15,6 +15,9 @@ from mcp.server.connection import Connection
 from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
+from agent_utilities.runtime.caches import BoundedCache
+from agent_utilities.selection.merge import Effective, Narrowings, merge
+from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.server.answers import may_read
 from agent_utilities.server.changes.watching import Watch
 from agent_utilities.server.events import ToolsChanged
@@ -22,9 +25,6 @@ from agent_utilities.server.sessions import NOTICE_S, of_token
 from agent_utilities.server.stopping import guarded
 from agent_utilities.server.surface.catalogs import CATALOGS_BYTES, caller_key, is_introspecting, weigh_catalog
 from agent_utilities.server.surface.surface import Surface, UnderVerdict, Verdict, verdict_in_force
-from agent_utilities.runtime.caches import BoundedCache
-from agent_utilities.selection.merge import Effective, Narrowings, merge
-from agent_utilities.selection.model import NOTHING, Selection
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

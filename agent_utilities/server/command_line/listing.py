@@ -12,16 +12,16 @@ from rich.console import Console
 
 from agent_utilities.catalog.context import ACTIVE, ATTACHED, ListedTool, attached_line, n_tokens, surface_warning
 from agent_utilities.catalog.model import KINDS, ComponentKind, Entry
+from agent_utilities.policy.bounds import finish, unknown_in
+from agent_utilities.policy.decision import Decision, sections_of
+from agent_utilities.policy.reasons import reasons_of, status_text
+from agent_utilities.selection.merge import Effective
+from agent_utilities.selection.model import NOTHING
 from agent_utilities.server.command_line.terminal import NamesTable, plain
 from agent_utilities.server.feature import OwnTool
 from agent_utilities.server.request import Request, serving
 from agent_utilities.server.surface.components import entry_of
 from agent_utilities.server.surface.surface import TOOL_SEARCH, Verdict
-from agent_utilities.query.resolution.answer import reasons_of, status_text
-from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NOTHING
-from agent_utilities.policy.bounds import finish, unknown_in
-from agent_utilities.policy.decision import Decision, sections_of
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal, TypeVar
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from agent_utilities.server.command_line import NO_VERSION
 from agent_utilities.selection.channels import Field, ValueKind, given_elsewhere, near_miss, spellings
 from agent_utilities.selection.merge import SEARCHING
 from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_cli
+from agent_utilities.server.command_line import NO_VERSION
 
 _BOUNDS = "What callers may use"
 _LISTED = "What is listed for them"

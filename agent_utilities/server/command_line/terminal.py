@@ -18,8 +18,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from agent_utilities.runtime.shown import shown
 from agent_utilities.runtime.waiting import run_async
-from agent_utilities.gateway.upstreams.configuration.config_text import shown
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

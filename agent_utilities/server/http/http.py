@@ -27,12 +27,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.compat.fastmcp_server import whole_lifespan
 from agent_utilities.errors import InputError
+from agent_utilities.runtime.hosts import is_loopback
 from agent_utilities.server.access_log import hide_secrets
 from agent_utilities.server.events import Event, RequestRefused
 from agent_utilities.server.greeting import WARNING
 from agent_utilities.server.http.host_guard import BoundedHttp, HostGuard, OpenToPages, accepted_on, is_guarded
 from agent_utilities.server.wire.request import SelectionMiddleware
-from agent_utilities.runtime.hosts import is_loopback
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

@@ -11,16 +11,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route, request_response
 
-from agent_utilities.policy.deferral import Active, Threshold, written
 from agent_utilities.catalog.context import n_tokens
+from agent_utilities.policy.reasons import reasons_by_name
+from agent_utilities.runtime.waiting import in_turns
+from agent_utilities.selection.active import Active, Threshold, written
+from agent_utilities.selection.merge import LISTS, effective
+from agent_utilities.selection.model import NameSet, Selection, Value
 from agent_utilities.server.request import ToolsListed, request_in_force, sender_of, serving
 from agent_utilities.server.sessions import NOBODY, caller_of
 from agent_utilities.server.surface.components import bearing_of
 from agent_utilities.server.wire.middleware import summarise
-from agent_utilities.query.resolution.answer import reasons_by_name
-from agent_utilities.runtime.waiting import in_turns
-from agent_utilities.selection.merge import LISTS, effective
-from agent_utilities.selection.model import NameSet, Selection, Value
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

@@ -17,9 +17,9 @@ from fastmcp.server.dependencies import get_access_token
 
 from agent_utilities.catalog.model import Catalog, ComponentKind, Entry
 from agent_utilities.compat.fastmcp_server import is_over_stdio
-from agent_utilities.server.surface.components import Traits, bearing_of, entry_of, traits_of
 from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.runtime.waiting import in_turns
+from agent_utilities.server.surface.components import Traits, bearing_of, entry_of, traits_of
 
 _N_SNAPSHOTS = 4
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from agent_utilities.policy.deferral import OFF
+from agent_utilities.policy.curation import bound_to_tags
+from agent_utilities.selection.active import OFF
 from agent_utilities.selection.merge import Effective, effective, final_off, merge, off_for_no_match
 from agent_utilities.selection.model import NO_NAMES, NOTHING, Selection
 from agent_utilities.selection.parse import read_env
@@ -16,7 +17,6 @@ from agent_utilities.selection.profiles import SettingsFiles
 from agent_utilities.settings import VARIABLES, Settings, read_settings
 from agent_utilities.settings_file import VARIABLE as CONFIG_FILE
 from agent_utilities.settings_file import read_files
-from agent_utilities.policy.curation import bound_to_tags
 
 
 class Operator:

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from agent_utilities.policy.deferral import AUTO, OFF
-from agent_utilities.search import entry_tools
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, entry
+from agent_utilities.policy import entry_names
+from agent_utilities.policy.bounds import Bounds, Refusals
+from agent_utilities.policy.curation import NO_PREFERENCES, Preferences, preferences_of
+from agent_utilities.policy.decision import Decision, decide
+from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache, Memo, cache_bytes
+from agent_utilities.runtime.waiting import finish_in_turns
+from agent_utilities.selection.active import AUTO, OFF
+from agent_utilities.selection.merge import Effective, Narrowings, Within, asked_digest
+from agent_utilities.selection.model import ACCESS_CHANNELS, NOTHING, NameSet, Selection, Slot
 from agent_utilities.server.events import Decided, Event
 from agent_utilities.server.surface.catalogs import CallerCatalogs, CatalogReader, Snapshot
 from agent_utilities.server.surface.components import entry_of
 from agent_utilities.server.surface.operator import Operator
-from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache, Memo, cache_bytes
-from agent_utilities.runtime.waiting import finish_in_turns
-from agent_utilities.selection.merge import Effective, Narrowings, Within, asked_digest
-from agent_utilities.selection.model import ACCESS_CHANNELS, NOTHING, NameSet, Selection, Slot
-from agent_utilities.policy.bounds import Bounds, Refusals
-from agent_utilities.policy.curation import NO_PREFERENCES, Preferences, preferences_of
-from agent_utilities.policy.decision import Decision, decide
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -128,9 +128,9 @@ def weigh_decision(key: DecisionKey, decision: Decision) -> int:
     return 3_000 + key[1].caller_bytes + key[2].n_bytes + 16 * len(decision.catalog) + 40 * n_places
 
 
-TOOL_SEARCH = entry("tool", entry_tools.TOOL_SEARCH, read_only=True)
+TOOL_SEARCH = entry("tool", entry_names.TOOL_SEARCH, read_only=True)
 """The entry tool without which nothing is deferred, as bounds judge it."""
-CALL_TOOL = entry("tool", entry_tools.CALL_TOOL)
+CALL_TOOL = entry("tool", entry_names.CALL_TOOL)
 """The other one."""
 _EVERYWHERE = object()
 _BY_CALLERS_NAMES: frozenset[Slot] = frozenset(

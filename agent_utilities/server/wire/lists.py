@@ -17,10 +17,10 @@ from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent_utilities.compat.fastmcp_server import low_level_server
+from agent_utilities.protocol.fit import KINDS, TOOL, Fit, Kind, fitted
+from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.server.request import LISTED, Request, request_in_force
 from agent_utilities.server.tool_origin import ForeignTool
-from agent_utilities.runtime.waiting import in_turns
-from agent_utilities.protocol.fit import KINDS, TOOL, Fit, Kind, fitted
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

@@ -19,12 +19,20 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from opentelemetry import trace
 from starlette.requests import Request as HttpRequest
 
-from agent_utilities.policy.deferral import Active
-from agent_utilities.search.entry_tools import CALL_TOOL
-from agent_utilities.search.entry_tools import EVERY_NAME as ENTRY_NAMES
 from agent_utilities.catalog.model import KINDS, ComponentKind
 from agent_utilities.compat.sdk_server import connection_of
 from agent_utilities.errors import SelectionError
+from agent_utilities.policy.bounds import matching, unknown_in
+from agent_utilities.policy.decision import Decision, revision
+from agent_utilities.policy.entry_names import CALL_TOOL
+from agent_utilities.policy.entry_names import EVERY_NAME as ENTRY_NAMES
+from agent_utilities.protocol import fit
+from agent_utilities.runtime.waiting import finish_in_turns
+from agent_utilities.selection.active import Active
+from agent_utilities.selection.channels import META_KEY
+from agent_utilities.selection.merge import Effective
+from agent_utilities.selection.model import NameSet, Selection, Setting, fold
+from agent_utilities.selection.parse import read_meta
 from agent_utilities.server import request as requests
 from agent_utilities.server.answers import may_complete, may_use_task, set_cache
 from agent_utilities.server.events import RequestServed
@@ -33,14 +41,6 @@ from agent_utilities.server.request import Call, Request, request_in_force
 from agent_utilities.server.sessions import Client, shorten
 from agent_utilities.server.surface.surface import Verdict
 from agent_utilities.server.wire.lists import UNFIT, Lists
-from agent_utilities.runtime.waiting import finish_in_turns
-from agent_utilities.selection.channels import META_KEY
-from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NameSet, Selection, Setting, fold
-from agent_utilities.selection.parse import read_meta
-from agent_utilities.protocol import fit
-from agent_utilities.policy.bounds import matching, unknown_in
-from agent_utilities.policy.decision import Decision, revision
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

@@ -23,11 +23,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.catalog.model import KINDS, entry
 from agent_utilities.errors import SelectionError
-from agent_utilities.server.feature import BoundError
-from agent_utilities.server.request import sender_of
-from agent_utilities.server.sessions import PLACE, Caller, address_of, caller_of
-from agent_utilities.server.surface.surface import Verdict
-from agent_utilities.server.wire.middleware import unknown_names
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache
 from agent_utilities.selection.caller import BEGINNINGS, SOURCE, PathError, PathSelection, parse_path, read_path
 from agent_utilities.selection.channels import LONGEST_KEY, field_of, is_selection_header
@@ -35,6 +30,11 @@ from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import NOTHING, NameSet, Selection
 from agent_utilities.selection.parse import query_pairs, read_request, utf8_text
 from agent_utilities.selection.profiles import NO_PROFILE
+from agent_utilities.server.feature import BoundError
+from agent_utilities.server.request import sender_of
+from agent_utilities.server.sessions import PLACE, Caller, address_of, caller_of
+from agent_utilities.server.surface.surface import Verdict
+from agent_utilities.server.wire.middleware import unknown_names
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

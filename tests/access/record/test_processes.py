@@ -23,7 +23,7 @@ from tests.access.record.test_record import lines, said
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
 HERE = Path(__file__).parent
-UPSTREAMS = HERE.parents[1] / "upstream"
+UPSTREAMS = HERE.parents[1] / "gateway" / "upstreams"
 N_CALLS = 600
 N_AT_ONCE = 16
 

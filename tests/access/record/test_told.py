@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from agent_utilities import AgentServer
-from agent_utilities.errors import SettingsError
 from agent_utilities.access.record.feature import Audit
+from agent_utilities.errors import SettingsError
 from tests.access.record.records import of_file
 from tests.access.record.test_record import call, called, lines, server, write_text
+from tests.parts import part
 from tests.server.in_process import web_of
 from tests.server.spans import log_exporter
-from tests.parts import part
 
 pytestmark = pytest.mark.anyio
 

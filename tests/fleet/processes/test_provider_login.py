@@ -18,8 +18,8 @@ from starlette.routing import Route
 
 from agent_utilities import AgentServer, create_mcp_server
 from tests.access.provider import CLIENT, Person, Provider
-from tests.gateway.logins.issuers import free_socket, on_socket
 from tests.fleet.processes.replicas import Shared
+from tests.gateway.logins.issuers import free_socket, on_socket
 
 pytestmark = [pytest.mark.anyio, pytest.mark.node, pytest.mark.outside, pytest.mark.timeout(300)]
 AT_HERE = ("/register", "/authorize", "/consent", "/mcp", "/.well-known")

@@ -17,8 +17,8 @@ from pydantic import SecretStr
 from agent_utilities import AgentServer
 from agent_utilities.gateway.capabilities.model import Capabilities, Capability
 from agent_utilities.gateway.capabilities.servers import CapabilityServers, Offer
-from agent_utilities.selection.channels import META_KEY
 from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
+from agent_utilities.selection.channels import META_KEY
 from tests.parts import capabilities_of, gateway_with
 
 SERVER = Path(__file__).with_name("tiny_server.py")

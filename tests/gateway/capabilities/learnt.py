@@ -17,7 +17,7 @@ from pydantic import ConfigDict
 from agent_utilities import AgentServer
 from agent_utilities.selection.channels import META_KEY
 from tests.gateway.capabilities.capable import LONG_S
-from tests.parts import query_of
+from tests.parts import capabilities_of
 
 BASE = "http://127.0.0.1"
 _VARYING = re.compile(r"(?m)^(?:# .*|(?:process|python)_.*|.*_(?:created|seconds\S*|bucket\S*|sum)\b.*)\n")
@@ -98,7 +98,7 @@ async def serving(gateway: AgentServer) -> AsyncIterator[Any]:
     """Serve a gateway over HTTP for the length of a block; yields its application, whose words can be routed."""
     app = gateway.http_app(host_origin_protection=False, json_response=True)
     async with app.router.lifespan_context(app):
-        await query_of(gateway).resolver.capability_router.wait_until_ready()
+        await capabilities_of(gateway).switching.router.wait_until_ready()
         yield app
 
 

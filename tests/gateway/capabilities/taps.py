@@ -13,8 +13,8 @@ from agent_utilities import AgentServer
 from agent_utilities.gateway.capabilities.servers import Offer
 from agent_utilities.gateway.upstreams.config import GatewayConfig
 from tests.gateway.capabilities.capable import SERVER, server
-from tests.parts import gateway_with
 from tests.gateway.upstreams.processes import FAULTY_SERVER
+from tests.parts import gateway_with
 
 QUIET = {"MCP_GRAPH": "off", "MCP_RANKER": "lexical", "MCP_USAGE": "off", "MCP_GROUPS": "off"}
 

@@ -16,8 +16,8 @@ from agent_utilities.gateway.upstreams.config import GatewayConfig
 from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
 from tests.gateway.capabilities.capable import TRIGGERS, gateway, listed, offer, processes, session, switched
 from tests.gateway.capabilities.turns import WORDS, at_rest, six
-from tests.parts import capabilities_of, query_of, upstreams_of
 from tests.gateway.upstreams.processes import until
+from tests.parts import capabilities_of, upstreams_of
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 
@@ -59,7 +59,7 @@ async def test_sessions_at_once_have_each_their_own_and_leave_nothing(tmp_path: 
 async def test_two_requests_of_a_session_with_other_new_words_never_have_more_on_than_may_be(tmp_path: Path) -> None:
     served = gateway(tmp_path, six(most=2))
     async with session(served) as client:
-        await query_of(served).resolver.capability_router.wait_until_ready()
+        await capabilities_of(served).switching.router.wait_until_ready()
         async with asyncio.TaskGroup() as group:
             asked = [group.create_task(listed(client, query=words)) for words in WORDS.values()]
         for each in asked:

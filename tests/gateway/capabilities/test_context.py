@@ -9,9 +9,9 @@ import pytest
 
 from agent_utilities import AgentServer
 from tests.gateway.capabilities.capable import gateway, offer, seen
+from tests.parts import capabilities_of
 from tests.search.conversation import InSession
 from tests.server.in_process import web_of
-from tests.parts import capabilities_of, query_of
 from tests.wire.search_questions import call
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
@@ -39,7 +39,7 @@ async def test_a_sessions_report_has_the_tools_of_what_it_has_on(served: AgentSe
 async def test_a_report_switches_nothing_on_in_the_session_and_keeps_nothing_running(served: AgentServer) -> None:
     capabilities = capabilities_of(served).switching
     async with web_of(served) as web:
-        await query_of(served).resolver.capability_router.wait_until_ready()
+        await capabilities_of(served).switching.router.wait_until_ready()
         session = await InSession.open(web)
         await session.ask(*call("capability", **ENABLE))
         before = capabilities_of(served).counts()

@@ -16,8 +16,8 @@ from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
 from tests.gateway.capabilities.capable import listed, processes, session, switched
 from tests.gateway.capabilities.taps import tap_gateway, tiny, write, write_bundle
 from tests.gateway.capabilities.turns import at_rest
-from tests.parts import capabilities_of, upstreams_of
 from tests.gateway.upstreams.processes import until
+from tests.parts import capabilities_of, upstreams_of
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 

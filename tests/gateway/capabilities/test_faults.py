@@ -15,7 +15,7 @@ from agent_utilities import AgentServer
 from agent_utilities.gateway.capabilities import answers
 from tests.gateway.capabilities.capable import listed, processes, session, switched
 from tests.gateway.capabilities.taps import faulty, tap_gateway, tiny, write_bundle
-from tests.parts import query_of, upstreams_of
+from tests.parts import capabilities_of, upstreams_of
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 
@@ -144,7 +144,7 @@ class TestAMissingVariable:
 
     async def test_is_named_where_words_call_for_it_and_evicts_nothing(self, keyed: Path) -> None:
         async with serving(keyed, most=1) as (served, client):
-            await query_of(served).resolver.capability_router.wait_until_ready()
+            await capabilities_of(served).switching.router.wait_until_ready()
             await switched(client, "enable", "clock")
             _, told = await listed(client, query="look up the weather")
             assert told["capabilities"]["active"] == ["clock"]

@@ -11,8 +11,8 @@ import pytest
 from agent_utilities import AgentServer
 from agent_utilities.gateway.capabilities.model import Capabilities
 from tests.gateway.capabilities.capable import gateway, listed, offer, session
-from tests.parts import capabilities_of, query_of
 from tests.gateway.upstreams.processes import wait_until_gone
+from tests.parts import capabilities_of
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 
@@ -41,7 +41,7 @@ async def test_a_list_says_what_is_missing_of_which(served: AgentServer) -> None
 
 async def test_what_words_switch_on_is_not_installed(served: AgentServer, tmp_path: Path) -> None:
     async with session(served) as client:
-        await query_of(served).resolver.capability_router.wait_until_ready()
+        await capabilities_of(served).switching.router.wait_until_ready()
         _, summary = await listed(client, q="please show the git log of this project")
         assert summary["capabilities"]["activated"] == ["versioning"]
     assert not (tmp_path / "installed").exists()

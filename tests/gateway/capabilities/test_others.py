@@ -10,8 +10,8 @@ import pytest
 from tests.gateway.capabilities.learnt import Caller, caller_of, serving
 from tests.gateway.capabilities.taps import faulty, tap_gateway, tiny, write_bundle
 from tests.gateway.capabilities.turns import at_rest
-from tests.parts import upstreams_of
 from tests.gateway.upstreams.processes import until
+from tests.parts import upstreams_of
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from agent_utilities.gateway.capabilities.model import Route
 from agent_utilities.errors import RankerError
+from agent_utilities.gateway.capabilities.model import Route
+from agent_utilities.gateway.capabilities.router import BY_MODEL, BY_WORDS, CapabilityRouter
 from agent_utilities.query.ranking.embedding import Embedder
 from agent_utilities.query.ranking.minilm import PLAIN_NAME
-from agent_utilities.gateway.capabilities.router import BY_MODEL, BY_WORDS, CapabilityRouter
 from agent_utilities.query.resolution.resolver import open_rankers
 from agent_utilities.settings import Settings
 
@@ -102,7 +102,7 @@ class TestRoute:
         assert await of(Model()).route(SAID, BOTH) == Route(cause="the triggers are not read yet")
 
     async def test_where_ranking_is_off_leads_nowhere(self) -> None:
-        router = await ready(open_rankers(Settings(ranker="off")).of_capabilities())
+        router = await ready(CapabilityRouter.of(open_rankers(Settings(ranker="off"))))
         assert await router.route(SAID, BOTH) == Route(cause="ranking is off")
 
     async def test_without_triggers_leads_nowhere(self) -> None:

@@ -16,9 +16,9 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
+from agent_utilities.gateway.capabilities.router import CapabilityRouter
 from agent_utilities.gateway.capabilities.servers import servers_of
 from agent_utilities.gateway.capabilities.tap import read_capabilities, starter_tap
-from agent_utilities.gateway.capabilities.router import CapabilityRouter
 from agent_utilities.gateway.upstreams.configuration.variables import Reading
 
 TAP = starter_tap()
@@ -93,7 +93,9 @@ class TestFiles:
         assert (sorted(servers.by_capability), servers.unavailable, servers.notices) == (NAMES, {}, [])
 
     def test_are_installed_with_the_package(self):
-        assert (files("agent_utilities.capabilities") / "starter" / "capabilities" / "git" / "config.toml").is_file()
+        assert (
+            files("agent_utilities.gateway.capabilities") / "starter" / "capabilities" / "git" / "config.toml"
+        ).is_file()
 
     def test_no_trigger_stands_twice(self):
         triggers = [trigger for name in NAMES for trigger in bundle(name).config["triggers"]]

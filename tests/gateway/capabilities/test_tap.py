@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.gateway.capabilities.tap import read_capabilities
 from agent_utilities.errors import InputError
+from agent_utilities.gateway.capabilities.tap import read_capabilities
 from tests.gateway.capabilities.written import BROWSER, CONFIG, SEARCH, TOOLCHAIN, write
 
 

@@ -13,8 +13,8 @@ from agent_utilities.gateway.capabilities.caller import CapabilitiesSwitched, Wo
 from agent_utilities.server.events import Event
 from agent_utilities.server.metrics import Metrics
 from tests.gateway.capabilities.capable import gateway, listed, offer, session, switched
+from tests.parts import capabilities_of
 from tests.server.spans import span_exporter
-from tests.parts import query_of
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
 
@@ -50,7 +50,7 @@ async def test_words_are_told_by_where_they_led_and_never_as_they_stand(
     served.features.observe(metrics)
     with caplog.at_level(logging.INFO, "agent_utilities.wire"):
         async with session(served) as client:
-            await query_of(served).resolver.capability_router.wait_until_ready()
+            await capabilities_of(served).switching.router.wait_until_ready()
             await listed(client, q=WORDS)
             await listed(client, q=WORDS)
             await switched(client, "enable", "mail")
@@ -74,7 +74,7 @@ async def test_a_pasted_log_switches_nothing_on_and_the_request_beside_it_does(s
     heard = Heard()
     served.features.observe(heard)
     async with session(served) as client:
-        await query_of(served).resolver.capability_router.wait_until_ready()
+        await capabilities_of(served).switching.router.wait_until_ready()
         await listed(client, q=log)
         assert heard.switches == []
         await listed(client, q=f"Why does this fail?\n\n{log}\n\nPlease send an email to a colleague.")

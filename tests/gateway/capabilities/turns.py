@@ -14,10 +14,10 @@ from fastmcp import Client
 from agent_utilities import AgentServer
 from agent_utilities.gateway.capabilities.model import Capabilities
 from agent_utilities.gateway.capabilities.servers import Offer
-from agent_utilities.selection.channels import META_KEY
 from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
+from agent_utilities.selection.channels import META_KEY
 from tests.gateway.capabilities.capable import LONG_S, gateway, listed, offer, processes
-from tests.parts import capabilities_of, query_of, upstreams_of
+from tests.parts import capabilities_of, upstreams_of
 
 Era = Literal["legacy", "auto"]
 ERAS: Mapping[str, Era] = {"session": "legacy", "stateless": "auto"}
@@ -197,5 +197,5 @@ async def conversation(folder: Path, era: str, offered: Offer | None = None, **e
     """Talk to a gateway of six capabilities, of which four may be on, whose words can be routed."""
     served = gateway(folder, offered or six(), **environ)
     async with Client(served, mode=ERAS[era], timeout=LONG_S) as client:
-        await query_of(served).resolver.capability_router.wait_until_ready()
+        await capabilities_of(served).switching.router.wait_until_ready()
         yield Talk(served, client, is_stateless=era == "stateless")

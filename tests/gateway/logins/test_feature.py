@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
-from agent_utilities.gateway.logins.feature import Logins
 from agent_utilities.gateway.feature import Upstreams
-from tests.gateway.logins.gateways import LOGGED_IN, Office, has_login, log_in, logged_in, office, told
+from agent_utilities.gateway.logins.feature import Logins
 from tests.fleet.processes.replicas import until
+from tests.gateway.logins.gateways import LOGGED_IN, Office, has_login, log_in, logged_in, office, told
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 

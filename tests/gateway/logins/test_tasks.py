@@ -11,10 +11,10 @@ from fastmcp.server.dependencies import get_access_token
 from fastmcp.utilities.tasks import TaskConfig
 
 from tests.background_tasks import tasks_extension
+from tests.fleet.processes.replicas import until
 from tests.gateway.logins import gateways
 from tests.gateway.logins.gateways import asked, log_in, office
 from tests.gateway.logins.issuers import mailbox
-from tests.fleet.processes.replicas import until
 from tests.server.task_clients import TaskClient
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.tasks, pytest.mark.timeout(60)]

@@ -1,4 +1,4 @@
-"""A server that wants a login by OAuth, and lets in whoever asks: `python -m tests.gateway.upstreams.oauth_server PORT`."""
+"""A server that wants a login by OAuth and lets anybody in: `python -m tests.gateway.upstreams.oauth_server PORT`."""
 
 from __future__ import annotations
 

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.gateway.upstreams.configuration.host_files import Found, find_config, own_file, searched, user_files
+from agent_utilities.gateway.upstreams.configuration.host_files import (
+    Found,
+    find_config,
+    own_file,
+    searched,
+    user_files,
+)
 
 SERVERS = '{"mcpServers": {"git": {"command": "git-mcp"}}}'
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.runtime import process_io
 from agent_utilities.gateway.upstreams.config import GatewayConfig
 from agent_utilities.gateway.upstreams.configuration.config_files import read_config
 from agent_utilities.gateway.upstreams.operator.lock import lock_of, lock_path, write_lock
 from agent_utilities.gateway.upstreams.operator.operator_rules import ConfigFiles
+from agent_utilities.runtime import process_io
 
 pytestmark = pytest.mark.anyio
 

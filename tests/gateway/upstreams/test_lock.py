@@ -13,7 +13,6 @@ import pytest
 from agent_utilities.cli.gateway_commands import lock_gateway
 from agent_utilities.errors import InputError
 from agent_utilities.gateway.upstreams.config import GatewayConfig
-from agent_utilities.gateway.upstreams.configuration.config_text import shown
 from agent_utilities.gateway.upstreams.operator.lock import (
     Key,
     Lock,
@@ -28,6 +27,7 @@ from agent_utilities.gateway.upstreams.operator.lock import (
 )
 from agent_utilities.gateway.upstreams.snapshot import Item, Snapshot
 from agent_utilities.gateway.upstreams.snapshot_store import SnapshotStore
+from agent_utilities.runtime.shown import shown
 from tests.gateway.upstreams.snapshots import config, snapshot, tool
 
 GIT = config()

@@ -8,8 +8,8 @@ from mcp_types.version import LATEST_MODERN_VERSION
 
 from agent_utilities import create_mcp_server
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
-from tests.server.servers import running as serving
 from tests.gateway.upstreams.supervised import running
+from tests.server.servers import running as serving
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio, pytest.mark.timeout(120)]
 

@@ -15,7 +15,7 @@ from tests.wire.raw_clients import NOTICE, Raw, RawSession, call, raw_stdio, sea
 
 pytestmark = [pytest.mark.outside, pytest.mark.timeout(300)]
 
-SERVER = Path(__file__).parents[1] / "wire" / "topics_server.py"
+SERVER = Path(__file__).parents[2] / "wire" / "topics_server.py"
 CONFIG = {"mcpServers": {"day": {"command": sys.executable, "args": [str(SERVER)]}}}
 N_TOOLS = 60
 Wire = Literal["stdio", "session"]

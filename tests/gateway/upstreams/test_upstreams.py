@@ -246,7 +246,7 @@ class TestADiskThatHangs:
 
 
 async def test_what_fails_again_for_the_same_cause_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "agent_utilities.upstream")
+    caplog.set_level(logging.INFO, "agent_utilities.gateway.upstreams")
     async with running(faulty("bad", "exits=3")) as gateway:
         await gateway.until(lambda: gateway["bad"].state.n_failures > 3)
     told = [record.levelname for record in caplog.records if "exited with status 3" in record.getMessage()]

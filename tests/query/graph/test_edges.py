@@ -18,11 +18,11 @@ from agent_utilities.query.graph.embedded import EmbeddedGraph
 from agent_utilities.query.graph.matching import Neighbour, match_literally
 from agent_utilities.query.graph.sync import EdgeKind, ToolEdge, forget, sync, sync_edges
 from agent_utilities.query.resolution.answer import Trail
+from tests.pace import LONGEST, pace
 from tests.query.graph.conftest import NEO4J_AT_NIGHT, Measured, NewGraph
 from tests.query.graph.neo4j_servers import Access
 from tests.query.graph.records import LETTERS, examples, numbered, record, tool_record
 from tests.query.graph.wrapped import Held, Live, patient, running, until
-from tests.pace import LONGEST, pace
 
 pytestmark = pytest.mark.anyio
 

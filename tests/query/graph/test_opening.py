@@ -13,10 +13,10 @@ import pytest
 from agent_utilities import create_mcp_server
 from agent_utilities.query.graph.embedded import EmbeddedGraph
 from agent_utilities.query.graph.sync import sync
+from tests.parts import query_of
 from tests.query.graph.embedded_files import check_works, contents
 from tests.query.graph.records import expected, held, numbered
 from tests.query.graph.wrapped import until
-from tests.parts import query_of
 
 pytestmark = pytest.mark.anyio
 

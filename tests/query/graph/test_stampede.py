@@ -19,11 +19,11 @@ from agent_utilities.query.graph.base import ToolGraph
 from agent_utilities.query.graph.embedded import EmbeddedGraph
 from agent_utilities.query.resolution.answer import Limits
 from agent_utilities.query.resolution.orchestrator import DynamicToolOrchestrator
+from tests.parts import query_of
 from tests.query.graph.agents import listing
 from tests.query.graph.conftest import NEO4J_AT_NIGHT, Measured, NewGraph
 from tests.query.graph.records import numbered
 from tests.query.graph.wrapped import Held, Live, patient, running, until
-from tests.parts import query_of
 
 pytestmark = pytest.mark.anyio
 

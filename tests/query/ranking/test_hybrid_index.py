@@ -91,8 +91,8 @@ class TestEvidence:
     def test_it_is_the_best_cosine_of_the_whole_request(self):
         assert rank([[0.1, 0.5, 0, 0], [0, 0, 0.9, 0]]).scores[0] == pytest.approx(0.5, abs=1e-5)
 
-    def test_a_part_that_a_tool_clearly_answers_is_evidence_too_less_seven_spreads(self):
-        assert rank([[0.1, 0, 0, 0], [0, 0, 0.95, 0]]).scores[0] == pytest.approx(0.95 - 7 * 0.1, abs=1e-5)
+    def test_a_part_that_a_tool_clearly_answers_is_evidence_too_less_six_spreads(self):
+        assert rank([[0.1, 0, 0, 0], [0, 0, 0.95, 0]]).scores[0] == pytest.approx(0.95 - 6 * 0.1, abs=1e-5)
 
     def test_what_a_request_shares_with_those_that_need_no_tool_is_taken_off(self):
         likeness = 0.5 * 0.8 / 4  # the mean of the nearest, of which three share nothing

@@ -12,14 +12,14 @@ import pytest
 from pydantic import SecretStr
 
 from agent_utilities import AgentServer, create_gateway
-from agent_utilities.query.graph.embedded import EmbeddedGraph
-from agent_utilities.query.graph.sync import server_state
 from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
 from agent_utilities.gateway.upstreams.folders import gateway_folder
 from agent_utilities.gateway.upstreams.snapshot_store import SnapshotStore
-from tests.query.graph.wrapped import until
-from tests.parts import query_of, upstreams_of
+from agent_utilities.query.graph.embedded import EmbeddedGraph
+from agent_utilities.query.graph.sync import server_state
 from tests.gateway.upstreams.snapshots import config, snapshot, tool
+from tests.parts import query_of, upstreams_of
+from tests.query.graph.wrapped import until
 
 pytestmark = pytest.mark.anyio
 

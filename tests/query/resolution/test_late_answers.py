@@ -16,10 +16,10 @@ from agent_utilities import create_mcp_server
 from agent_utilities.query.resolution.answer import CallerScope, Limits
 from agent_utilities.query.resolution.catalog_ranker import CatalogRanker
 from agent_utilities.runtime.waiting import Deadline
+from tests.parts import query_of
 from tests.query.graph.proxies import silent
 from tests.query.graph.records import record
 from tests.query.graph.wrapped import Live, Unopened, patient, running, until
-from tests.parts import query_of
 from tests.query.ranking.catalogs import TOOLS
 from tests.query.resolution.test_catalog_ranker import offered
 

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
-from agent_utilities.gateway.upstreams.configuration.config_text import described, parsed, read_bytes, refuse, shown
+from agent_utilities.gateway.upstreams.configuration.config_text import described, parsed, read_bytes, refuse
 from agent_utilities.gateway.upstreams.configuration.host_files import containers, is_kept_off, reading_of
 from agent_utilities.gateway.upstreams.configuration.server_entry import Reader
 from agent_utilities.gateway.upstreams.errors import ConfigError
 from agent_utilities.gateway.upstreams.names import Namespace
+from agent_utilities.runtime.shown import shown
 
 MAX_SERVERS = 1000
 """The most servers that are read from one file."""

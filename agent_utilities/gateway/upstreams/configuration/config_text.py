@@ -10,30 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from agent_utilities.runtime.process_io import read_whole
 from agent_utilities.gateway.upstreams.errors import ConfigError
-
-_LIMIT = 120
-_UNSEEN = {
-    0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0),
-}  # fmt: skip
-"""Characters that are shown as nothing, though they count as printable: letters, marks or symbols by their category."""
-
-
-def shown(text: str, limit: int | None = _LIMIT) -> str:
-    """Return a text on one line, with control characters and invisible ones as escapes.
-
-    A file may be a stranger's: an escape sequence in it could clear the line that warns of it, and a character that
-    turns the direction of writing could make one command look like another.
-
-    Args:
-        limit: characters after which it is cut, with `…`; None where what matters could be at its end.
-    """
-    cut = text if limit is None or len(text) <= limit else text[: limit - 1] + "…"
-    return "".join(
-        char if char.isprintable() and ord(char) not in _UNSEEN else char.encode("unicode_escape").decode("ascii")
-        for char in cut
-    )
+from agent_utilities.runtime.process_io import read_whole
+from agent_utilities.runtime.shown import shown
 
 
 def described(value: object) -> str:

@@ -10,8 +10,8 @@ import re
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from agent_utilities.settings import Quota
 from agent_utilities.gateway.upstreams.configuration.variables import REFERENCE, Reading, Unusable
+from agent_utilities.settings import Quota
 
 _T = TypeVar("_T")
 

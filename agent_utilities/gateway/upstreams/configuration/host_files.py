@@ -12,9 +12,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from agent_utilities.gateway.upstreams.configuration.config_text import parsed, read_bytes, shown
+from agent_utilities.gateway.upstreams.configuration.config_text import parsed, read_bytes
 from agent_utilities.gateway.upstreams.configuration.variables import Reading
 from agent_utilities.gateway.upstreams.errors import ConfigError
+from agent_utilities.runtime.shown import shown
 
 IN_A_FOLDER = (".mcp.json", "mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
 """The files of a project that are looked for, the first that is there is taken."""

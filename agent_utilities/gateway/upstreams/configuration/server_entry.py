@@ -12,13 +12,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent_utilities.selection.model import nearest
 from agent_utilities.gateway.upstreams.config import Transport, UpstreamConfig
 from agent_utilities.gateway.upstreams.configuration import entry_values as values
-from agent_utilities.gateway.upstreams.configuration.config_text import described, read_env_file, shown
+from agent_utilities.gateway.upstreams.configuration.config_text import described, read_env_file
 from agent_utilities.gateway.upstreams.configuration.entry_values import fold
 from agent_utilities.gateway.upstreams.configuration.variables import Reading, Unusable
 from agent_utilities.gateway.upstreams.errors import ConfigError
+from agent_utilities.runtime.shown import shown
+from agent_utilities.selection.model import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,9 @@ class Key:
     is_secret: bool = False
 
 
-_TABLE = tomllib.loads((files("agent_utilities.gateway.upstreams.configuration") / "keys.toml").read_text(encoding="utf-8"))
+_TABLE = tomllib.loads(
+    (files("agent_utilities.gateway.upstreams.configuration") / "keys.toml").read_text(encoding="utf-8")
+)
 KEYS = tuple(Key(**key | {"spellings": tuple(key["spellings"])}) for key in _TABLE["keys"])
 OF_HOSTS_ONLY = frozenset(map(fold, _TABLE["of_hosts_only"]))
 EXPECTED: Mapping[str, str] = _TABLE["expected"]

@@ -28,9 +28,9 @@ from pydantic import BaseModel
 from agent_utilities.compat.sdk_client import learn_page, negotiate
 from agent_utilities.gateway.upstreams.connections.calls import USUAL_LEVEL, CallsUnderWay, present_call
 from agent_utilities.gateway.upstreams.errors import own_data
-from agent_utilities.protocol.fit import ENVELOPE, RESULTS, SKILL, SKILLS_EXTENSION, TOOL, fitted
 from agent_utilities.gateway.upstreams.http.http_client import HttpTrouble, http_trouble
 from agent_utilities.gateway.upstreams.limits import TooMuchError, check_parts
+from agent_utilities.protocol.fit import ENVELOPE, RESULTS, SKILL, SKILLS_EXTENSION, TOOL, fitted
 
 if TYPE_CHECKING:
     from agent_utilities.gateway.upstreams.connections.calls import Relay

@@ -22,11 +22,11 @@ from mcp.shared.auth import (
 )
 from pydantic import BaseModel, ConfigDict
 
-from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.gateway.upstreams.config import OAuthClient, UpstreamConfig
 from agent_utilities.gateway.upstreams.http.authorization import Authorization, Known, probe
 from agent_utilities.gateway.upstreams.http.http_client import bounded_client
 from agent_utilities.gateway.upstreams.sealed_store import SealedStore
+from agent_utilities.runtime.waiting import in_daemon_thread
 
 logger = logging.getLogger(__name__)
 

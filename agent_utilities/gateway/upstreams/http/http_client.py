@@ -24,7 +24,14 @@ from pydantic_core import from_json, to_json
 
 from agent_utilities.compat.sdk_client import is_followed
 from agent_utilities.gateway.upstreams.errors import Cause, with_own_errors
-from agent_utilities.gateway.upstreams.limits import TURN_BYTES, IncomingMessage, Limits, TooMuchError, Turns, Unfinished
+from agent_utilities.gateway.upstreams.limits import (
+    TURN_BYTES,
+    IncomingMessage,
+    Limits,
+    TooMuchError,
+    Turns,
+    Unfinished,
+)
 
 # The SDK logs the traceback of an error that it raises besides, and that is told in a line: only who set up logging
 # for it is shown both.

@@ -15,14 +15,15 @@ from hashlib import blake2b
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from agent_utilities.runtime.process_io import write_whole
 from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
 from agent_utilities.gateway.upstreams.configuration.config_files import digest, read_unfilled
-from agent_utilities.gateway.upstreams.configuration.config_text import read_bytes, read_env_file, refuse, shown
+from agent_utilities.gateway.upstreams.configuration.config_text import read_bytes, read_env_file, refuse
 from agent_utilities.gateway.upstreams.configuration.host_files import Found
 from agent_utilities.gateway.upstreams.configuration.variables import names_in
 from agent_utilities.gateway.upstreams.errors import ConfigError
 from agent_utilities.gateway.upstreams.secrets import HIDDEN
+from agent_utilities.runtime.process_io import write_whole
+from agent_utilities.runtime.shown import shown
 
 _CHANGE_WHAT_IS_RUN = (
     "path", "env", "bash_env", "ld_*", "dyld_*", "node_options", "node_path", "python*", "perl5*", "rubyopt", "rubylib",

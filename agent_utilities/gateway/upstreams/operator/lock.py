@@ -25,8 +25,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent_utilities.errors import InputError, said_of
 from agent_utilities.runtime.process_io import open_regular, write_whole
+from agent_utilities.runtime.shown import shown
 from agent_utilities.selection.model import nearest
-from agent_utilities.gateway.upstreams.configuration.config_text import shown
 
 if TYPE_CHECKING:
     from agent_utilities.gateway.upstreams.snapshot import Snapshot

@@ -9,14 +9,14 @@ from functools import partial
 from pathlib import Path
 
 from agent_utilities.errors import InputError
-from agent_utilities.runtime.process_io import touched
-from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.selection.model import fold
 from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
 from agent_utilities.gateway.upstreams.configuration.config_files import read_config
 from agent_utilities.gateway.upstreams.operator.lock import Key, Lock, change_of, definitions, lock_path, read_lock
 from agent_utilities.gateway.upstreams.snapshot import Snapshot
 from agent_utilities.policy.bounds import Steps, fits
+from agent_utilities.runtime.process_io import touched
+from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.selection.model import fold
 
 _A_STEP = 50
 """Components that are judged in one step: a millisecond at most."""

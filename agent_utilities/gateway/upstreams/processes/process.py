@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Self
 
-from agent_utilities.runtime.waiting import beside, in_daemon_thread, is_set, start_in_daemon_thread
 from agent_utilities.gateway.upstreams.processes import marked_processes
 from agent_utilities.gateway.upstreams.processes.marked_processes import MARKER, TERM_S, end, find
+from agent_utilities.runtime.waiting import beside, in_daemon_thread, is_set, start_in_daemon_thread
 
-logger = logging.getLogger("agent_utilities.upstream")
+logger = logging.getLogger(__name__)
 
 STDIN_CLOSED_S = 1.0
 """Seconds that a process gets to end by itself once its stdin is closed."""

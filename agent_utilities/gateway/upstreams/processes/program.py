@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent_utilities.errors import AgentUtilitiesError
+from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.runtime.process_io import read_whole
 from agent_utilities.selection.model import nearest
-from agent_utilities.gateway.upstreams.config import UpstreamConfig
 
 USUAL_PLACES = (
     # Where users and package managers put programs.

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from agent_utilities.gateway.upstreams.secrets import without
 from agent_utilities.runtime.process_io import open_regular
 from agent_utilities.runtime.waiting import start_in_daemon_thread
-from agent_utilities.gateway.upstreams.secrets import without
 
 MAX_LINES = 200
 """Lines that are kept in memory."""

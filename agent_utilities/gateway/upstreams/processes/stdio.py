@@ -20,12 +20,15 @@ from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from agent_utilities.runtime.process_io import expanded
-from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.gateway.upstreams.errors import Cause, UpstreamError, read_json, with_own_error
 from agent_utilities.gateway.upstreams.limits import MIB, IncomingMessage, Limits, TooMuchError, Turns, Unfinished
-from agent_utilities.gateway.upstreams.processes.process import CLOSED_S, MAX_QUEUED_BYTES, ProcessGuard, UpstreamProcess
+from agent_utilities.gateway.upstreams.processes.process import (
+    CLOSED_S,
+    MAX_QUEUED_BYTES,
+    ProcessGuard,
+    UpstreamProcess,
+)
 from agent_utilities.gateway.upstreams.processes.program import (
     CommandError,
     child_environment,
@@ -35,6 +38,8 @@ from agent_utilities.gateway.upstreams.processes.program import (
 )
 from agent_utilities.gateway.upstreams.processes.stderr_log import StderrLog, readable
 from agent_utilities.gateway.upstreams.secrets import secrets_of, without
+from agent_utilities.runtime.process_io import expanded
+from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 
 _TOLD_GARBAGE_LINES = 20
 _TOLD_CHARACTERS = 200

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 from mcp import MCPError
 
-from agent_utilities.runtime.waiting import beside, is_set
 from agent_utilities.gateway.upstreams.connections.calls import Callers
 from agent_utilities.gateway.upstreams.connections.session import UpstreamSession, hear_changes, learn_tools
 from agent_utilities.gateway.upstreams.errors import UpstreamError
@@ -18,6 +17,7 @@ from agent_utilities.gateway.upstreams.http.http_client import http_trouble
 from agent_utilities.gateway.upstreams.snapshot import Snapshot
 from agent_utilities.gateway.upstreams.supervision.backoff import Health
 from agent_utilities.gateway.upstreams.supervision.opening import Opener, root_error
+from agent_utilities.runtime.waiting import beside, is_set
 
 logger = logging.getLogger(__name__)
 

@@ -15,16 +15,16 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.gateway.upstreams.connections.session import UpstreamSession, has_ended, learn_tools, plain
 from agent_utilities.gateway.upstreams.errors import UpstreamError
-from agent_utilities.protocol.fit import PROMPT, RESOURCE, SKILL, SKILLS_EXTENSION, TEMPLATE, TOOL, Kind, fitted
 from agent_utilities.gateway.upstreams.http.http_client import http_trouble
 from agent_utilities.gateway.upstreams.secrets import secrets_of, without_secrets
 from agent_utilities.gateway.upstreams.snapshot import Item, Snapshot
 from agent_utilities.gateway.upstreams.supervision.backoff import Policy
 from agent_utilities.gateway.upstreams.supervision.opening import Opener
+from agent_utilities.protocol.fit import PROMPT, RESOURCE, SKILL, SKILLS_EXTENSION, TEMPLATE, TOOL, Kind, fitted
+from agent_utilities.runtime.waiting import in_daemon_thread, is_set
 
 logger = logging.getLogger(__name__)
 

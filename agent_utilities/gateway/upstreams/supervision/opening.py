@@ -148,9 +148,9 @@ class Opener:
             return StdioUpstream(
                 self.config, environ=shared.environ, stderr=self.stderr, guard=shared.guard, unfinished=self._unfinished
             )
-        from agent_utilities.settings import read_settings
         from agent_utilities.gateway.upstreams.http.login import auth_of
         from agent_utilities.gateway.upstreams.http.transports import HttpUpstream, SseUpstream
+        from agent_utilities.settings import read_settings
 
         kind = SseUpstream if name == "sse" else HttpUpstream
         auth = (shared.auth_of or auth_of)(self.config, read_settings(shared.environ).gateway_folder)

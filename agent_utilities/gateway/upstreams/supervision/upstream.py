@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from mcp import MCPError
 from mcp_types import ClientCapabilities
 
-from agent_utilities.runtime.waiting import is_set
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.gateway.upstreams.connections.calls import Call, Callers, GivenUpError, Relay, forwarded
 from agent_utilities.gateway.upstreams.connections.session import UpstreamSession, has_ended
@@ -22,6 +21,7 @@ from agent_utilities.gateway.upstreams.supervision.backoff import Counts, Health
 from agent_utilities.gateway.upstreams.supervision.connection import Connection
 from agent_utilities.gateway.upstreams.supervision.listing import Listing
 from agent_utilities.gateway.upstreams.supervision.opening import Opener
+from agent_utilities.runtime.waiting import is_set
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,6 @@ from typing import Protocol
 
 import httpx2
 
-from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
 from agent_utilities.gateway.upstreams.processes.process import ProcessGuard
 from agent_utilities.gateway.upstreams.processes.stderr_log import StderrLog, log_file
@@ -22,6 +21,7 @@ from agent_utilities.gateway.upstreams.supervision.backoff import Policy
 from agent_utilities.gateway.upstreams.supervision.listing import Listing
 from agent_utilities.gateway.upstreams.supervision.opening import Opener, Shared
 from agent_utilities.gateway.upstreams.supervision.upstream import Start, Upstream
+from agent_utilities.runtime.waiting import in_daemon_thread
 
 _BEHIND = {
     "source", "allow", "deny", "lazy", "tags", "description", "timeout_s", "idle_s", "overrides", "capabilities",
