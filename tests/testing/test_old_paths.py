@@ -33,6 +33,7 @@ def test_an_old_path_leads_to_the_same_module(old: str, new: str) -> None:
     assert found.__spec__.name == f"agent_utilities.{new}"
 
 
+@pytest.mark.outside
 def test_in_a_new_process_a_public_name_is_the_same_by_its_old_path() -> None:
     program = (
         "from agent_utilities.mcp.feature import Feature as old; from agent_utilities import *; print(old is Feature)"
