@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -163,7 +164,8 @@ def chosen_config(files: Sequence[Path], *, yes: bool, is_needed: bool = True) -
         looked = ", ".join(map(str, searched(folder, home, os.environ)))
         raise InputError("no config was found", str(folder), "the working folder", f"name one; looked for: {looked}")
     others = f"; passed over: {', '.join(map(str, found.passed_over))}" if found.passed_over else ""
-    print(f"taking {found.path}{others}", file=sys.stderr)
+    with suppress(OSError):  # whoever read it has gone
+        print(f"taking {found.path}{others}", file=sys.stderr)
     config = read_config([found.path], os.environ)
     consent = gateway_folder("consent", settings_of(os.environ).gateway_folder)
     agreed_or_refuse(found, config, consent, os.environ, yes=yes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -95,7 +96,8 @@ class Greeting:
             for level, line in told:
                 logger.log(level, "%s", line.removeprefix(WARNING))
         elif told:
-            print("\n".join(line for _, line in told), file=sys.stderr, flush=True)
+            with suppress(OSError):  # its reader has gone, or its disk is full: it is served all the same
+                print("\n".join(line for _, line in told), file=sys.stderr, flush=True)
 
     async def _what_holds(self, there: AtStart) -> list[tuple[int, str]]:
         from agent_utilities.catalog.context import n_tokens, open_warning  # not before the server starts

@@ -76,6 +76,7 @@ def run_and_exit(command: Callable[[], object]) -> NoReturn:
     The code is the one that the command returns, 0 where that is none; 2 for bad input, 1 where the other end failed,
     130 when interrupted; 1 without a word where whoever read the output has gone.
     """
+    _keep_stderr()
     try:
         try:
             code = _code_of(command)
@@ -89,6 +90,16 @@ def run_and_exit(command: Callable[[], object]) -> NoReturn:
             os.dup2(nowhere, stream.fileno())
         code = 1
     sys.exit(code)
+
+
+def _keep_stderr() -> None:
+    """Have stderr lead nowhere where whoever started the process closed it.
+
+    Else what is said there goes to stdout, among a stdio server's messages, and into whatever file is opened next in
+    its place.
+    """
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
 
 
 def _code_of(command: Callable[[], object]) -> int:
@@ -151,6 +162,7 @@ def serve_alone(
 
     The log is left alone where the author has set it up.
     """
+    _keep_stderr()
     if not logging.getLogger().handlers and not logging.getLogger("agent_utilities").handlers:
         log_to_stderr(log_level)
         server.greeting.logs_alike = True
