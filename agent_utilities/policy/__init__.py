@@ -1,1 +1,1 @@
-"""Policy: from catalog and selection to what is permitted, what is visible, and why. Pure."""
+"""Policy: pure functions from a catalog and a selection to what is permitted, what is visible, and why."""

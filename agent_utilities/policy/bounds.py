@@ -1,4 +1,4 @@
-"""Bounds: which components a caller may list, search and call, the rule against each other one, and unfit names."""
+"""Bounds: which components a caller may list, search and call, which rule refuses each other one, and unknown names."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from agent_utilities.selection.model import NO_NAMES, NameSet, Setting, Side, ne
 _T = TypeVar("_T")
 
 Steps = Generator[None, None, _T]
-"""Work that yields after each step, of a millisecond or two at most, and returns what came of it."""
+"""Work that yields after each step, of a millisecond or two at most, and returns its result."""
 
 
 def finish(steps: Steps[_T]) -> _T:
-    """Return what comes of some work, all steps taken at once."""
+    """Run all steps at once, and return the result."""
     while True:
         try:
             next(steps)
@@ -29,22 +29,22 @@ def finish(steps: Steps[_T]) -> _T:
 
 
 _STEP = 1000
-"""Names that are looked at in one step: a millisecond, for a glob that nearly fits all of them."""
+"""Names that one step matches: a millisecond, for a glob that nearly fits all of them."""
 
 
 def fits(name: str, patterns: frozenset[str]) -> bool:
-    """Whether a folded name matches any of some folded names and globs."""
+    """Whether a folded name matches any of these folded names and globs."""
     return name in patterns or any("*" in pattern and _fits(name, pattern.split("*")) for pattern in patterns)
 
 
 def may_begin(patterns: Iterable[str], beginning: str) -> bool:
-    """Return whether a name that begins like this could match any of some folded names and globs."""
+    """Whether any name with this beginning could match one of these folded names and globs."""
     heads = ((pattern.partition("*")[0], "*" in pattern) for pattern in patterns)
     return any(head.startswith(beginning) or (is_glob and beginning.startswith(head)) for head, is_glob in heads)
 
 
 def matching(patterns: Iterable[str], names: Collection[str]) -> Steps[set[str]]:
-    """Return those of some folded names that match any of some names and globs."""
+    """Return the folded names that match any of the patterns, which are names and globs."""
     found: set[str] = set()
     for pattern in patterns:
         if pattern in names:
@@ -59,7 +59,7 @@ def matching(patterns: Iterable[str], names: Collection[str]) -> Steps[set[str]]
 
 
 def places(names: Iterable[str], tags: Iterable[str], catalog: Catalog) -> Steps[set[int]]:
-    """Return the indexes of a catalog's entries that bear any of some names, or any of some tags."""
+    """Return the indexes of the catalog's entries that match any of the names, or any of the tags."""
     found: set[int] = set()
     for patterns, by_name in ((names, catalog.places_by_name), (tags, catalog.places_by_tag)):
         for name in (yield from matching(patterns, by_name)):
@@ -69,7 +69,7 @@ def places(names: Iterable[str], tags: Iterable[str], catalog: Catalog) -> Steps
 
 
 def _fits(name: str, parts: list[str]) -> bool:
-    """Whether a name is the parts in order with anything between; greedy, so without backtracking."""
+    """Whether a name is the parts of a glob in order with anything between; greedy, so without backtracking."""
     first, last = parts[0], parts[-1]
     start, end = len(first), len(name) - len(last)
     if end < start or not name.startswith(first) or not name.endswith(last):
@@ -100,18 +100,16 @@ _TEXT: dict[RuleName, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One bound."""
-
     name: RuleName
     setting: Setting
 
     def refuses(self, entry: Entry) -> bool:
-        """Return whether it keeps a component from the caller."""
+        """Whether it refuses a component to the caller."""
         return bool(finish(_refused(self, Catalog((entry,)))))
 
     @property
     def text(self) -> str:
-        """What a person reads: the rule and where it was set."""
+        """The rule and where it was set, for people."""
         return f"{_TEXT[self.name]} ({', '.join(self.setting.origins)})"
 
 
@@ -135,20 +133,20 @@ class Bounds:
             ("not_allowed_tag", effective.allow_tags),
         )
         rules = [Rule(name, setting) for name, settings in given for setting in settings]
-        # The operator's rules come first, so that a refusal on the caller's side tells nothing of the operator's.
+        # The operator's rules come first, so that a refusal by a caller's own rule reveals nothing of the operator's.
         self.rules = tuple(sorted(rules, key=lambda rule: rule.setting.side != "operator"))
         lists = [rule.setting.value for rule in rules if isinstance(rule.setting.value, NameSet)]
         self.n_globs = sum("*" in name for names in lists for name in names.every_name)
-        """How many names with a `*` the rules have: what judging a catalog costs grows with them."""
+        """The number of globs in the rules: the cost of judging a catalog grows with it."""
 
     def refusal(self, entry: Entry) -> Rule | None:
         """Return the first rule that refuses an entry, the operator's first, or None where it is permitted."""
         return finish(self.judging(Catalog((entry,))))[0]
 
     def may_permit(self, unknown: Entry) -> bool:
-        """Whether any tool may be permitted whose name begins like an entry's, and that is otherwise like it.
+        """Whether a tool like this entry could be permitted, under any name that begins with the entry's.
 
-        So it is asked of a server whose tools are not known yet: an allow-list may name one of them.
+        For a server whose tools are not known yet: an allow-list may name one of them.
         """
         return not any(
             rule.refuses(unknown)
@@ -157,10 +155,10 @@ class Bounds:
         )
 
     def permits_entry_tool(self, tool: Entry, *, by_caller: bool) -> bool:
-        """Whether a tool by which others are found may be listed: what it reaches is bounded tool by tool.
+        """Whether an entry tool may be listed; the tools that it reaches are judged one by one.
 
-        A deny refuses it. Where it is there because a caller asked for it, so does every bound of the operator's; what
-        operators themselves asked for needs no naming in their own allow-list.
+        A deny refuses it. Where a caller turned tool search on, so does every bound of the operator's; operators who
+        turned it on themselves need not name it in their allow-list.
         """
         return not any(
             rule.refuses(tool)
@@ -171,9 +169,9 @@ class Bounds:
     def judging(self, catalog: Catalog) -> Steps[Refusals]:
         """Return for each entry of a catalog the rule that refuses it, the operator's first, or None.
 
-        Judged with each are the others that a call by its name could reach instead: of two entries of one name and
-        version the first answers, and an entry without a version answers for every version of its name. So a refusal
-        of the one refuses the other (law L1: what is listed can be called).
+        Entries that a call by the same name could reach are judged together: of two entries of one name and version
+        the first answers, and an entry without a version answers for every version of its name. So a refusal of the
+        one refuses the other (law L1: what is listed can be called).
         """
         refusals: list[Rule | None] = [None] * len(catalog)
         for rule in self.rules:
@@ -232,21 +230,20 @@ def _names(setting: Setting) -> NameSet:
 
 
 _NAMES_A_TURN = 2000
-"""Names that are compared with an unknown one in one step: two milliseconds."""
+"""Names that one step compares with an unknown one: two milliseconds."""
 MAX_UNKNOWN = 16
-"""The most unknown names that are reported at once; each costs a search for the nearest."""
+"""The most unknown names that are reported; each costs a search for the nearest."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnfitName:
-    """A name or glob that fits nothing.
+    """A folded name or glob that matches no entry.
 
     Args:
-        name: folded, as it is compared.
-        setting: the setting that holds it.
+        setting: the setting that it is in.
         denies: whether that is a deny.
-        choices: every name it could have meant.
-        toolsets: the field's name under which it fits toolsets, such as `disabled_toolsets`; empty where it fits none.
+        choices: every name that it could have meant.
+        toolsets: the field in which it would match a toolset, such as `disabled_toolsets`; empty where it matches none.
     """
 
     name: str
@@ -262,9 +259,9 @@ class UnfitName:
 
 
 def unfit_names(effective: Effective, side: Side, entries: Sequence[Entry]) -> Steps[list[UnfitName]]:
-    """Return the names that one side gave and that fit no entry, in alphabetical order.
+    """Return the names in one side's settings that match no entry, in alphabetical order.
 
-    Names given as tags are compared with tags, all others with names.
+    Names of tags are compared with tags, all others with names.
     """
     names = frozenset(name for entry in entries for name in entry.identifiers)
     yield
@@ -279,7 +276,7 @@ def unfit_names(effective: Effective, side: Side, entries: Sequence[Entry]) -> S
 
 
 def _given(effective: Effective, side: Side, names: frozenset[str], tags: frozenset[str]) -> Iterator[UnfitName]:
-    """Yield the names in one side's lists, whether or not they fit, each with where a toolset of that name could be."""
+    """Yield all names in one side's lists, each with the field in which it could be a toolset."""
     either = names | tags
     for settings, choices, denies, toolsets in (
         (effective.allow_tools, names, False, "toolsets"),
@@ -294,9 +291,9 @@ def _given(effective: Effective, side: Side, names: frozenset[str], tags: frozen
 
 
 def unknown_in(effective: Effective, side: Side, entries: Sequence[Entry]) -> Steps[dict[str, str | None]]:
-    """Return the names in one side's lists that fit no entry, each with the nearest that would, or None.
+    """Return the names in one side's lists that match no entry, each with the nearest that would, or None.
 
-    Of a toolset that stands where it is none (law L3), that is how to name it. At most `MAX_UNKNOWN` names, in
+    For a toolset in a field that takes none (law L3), that is how to select it. At most `MAX_UNKNOWN` names, in
     alphabetical order.
     """
     unknown: dict[str, str | None] = {}
@@ -311,7 +308,7 @@ def unknown_in(effective: Effective, side: Side, entries: Sequence[Entry]) -> St
 
 
 def _nearest(name: str, choices: Iterable[str]) -> Steps[str | None]:
-    """Return the nearest of some choices, a step's worth of them at a time."""
+    """Return the choice nearest to a name, compared in steps."""
     best: list[str] = []
     rest = iter(choices)
     while step := list(islice(rest, _NAMES_A_TURN)):

@@ -1,4 +1,4 @@
-"""Preferences, and curation by them: choosing the visible out of the permitted. It only ever narrows (law L5)."""
+"""Preferences, and curation by them: it chooses the visible out of the permitted, and only narrows (law L5)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NO_NAMES, UNANSWERED, UNRESOLVED, HashedOnce, NameSet, Resolution, Status
 
 QUERY_TOP_K = 15
-"""The most tools that a query shows where nobody says how many."""
+"""The `top_k` of a query where none is set."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,14 +24,12 @@ class Preferences(HashedOnce):
     """What a list should show of what is permitted; `Preferences()` shows all of it.
 
     Args:
-        query: the user's words, or None where nothing is asked.
-        resolution: the answer to them.
-        top_k: the most tools that answer the query, or without one the most tools; None where nobody says.
+        query: the user's words, or None.
+        top_k: the most tools that answer the query, or without one the most tools; None where it is not set.
         pins: tools that are always visible where they are permitted.
-        active: deferred tools that were made visible.
-        deferral: when only pins and active tools are shown, and what answers the query; the rest stays callable.
-        n_attached: where tools are deferred, the most to show of those that answer the query and are not active yet.
-        called_for: the capability that the words call for; its tools are shown beside what answers them.
+        deferral: when only pins, active tools and those that answer the query are shown; the rest stays callable.
+        n_attached: where tools are deferred, the most that this query may attach.
+        called_for: the capability that the query calls for; its tools are shown beside those that answer it.
     """
 
     query: str | None = None
@@ -51,18 +49,18 @@ class Preferences(HashedOnce):
 
     @property
     def most_shown(self) -> int | None:
-        """The most tools to show for the query, 15 where nobody says; None for all."""
+        """The most tools to show for the query, 15 by default; None for all."""
         return QUERY_TOP_K if self.top_k is None and self.query is not None else self.top_k
 
     def defers(self, n_permitted: int, status: Status) -> bool:
-        """Whether only pins and active tools are visible of so many, besides what answers the query."""
+        """Whether tools are deferred in a list of so many permitted ones."""
         if self.deferral is NO_DEFERRAL:
             return False
         return self.deferral.defers(n_permitted, is_unanswered=status in UNANSWERED)
 
     @cached_property
     def unanswered(self) -> Preferences:
-        """The same without the query's words and the answer to them: equal for every query."""
+        """The same without the query's words and resolution: equal for every query."""
         if self.query is None and self.resolution == UNRESOLVED and not self.n_attached and self.called_for is None:
             return self
         query = None if self.query is None else ""
@@ -70,14 +68,13 @@ class Preferences(HashedOnce):
 
     @cached_property
     def undeferred(self) -> Preferences:
-        """The same where nothing is deferred."""
+        """The same without tool search."""
         if self.deferral == NO_DEFERRAL:
             return self
         return replace(self, active=NOTHING_ACTIVE, deferral=NO_DEFERRAL, n_attached=0)
 
 
 NO_PREFERENCES = Preferences()
-"""Shows everything permitted."""
 
 
 def preferences_of(
@@ -89,19 +86,18 @@ def preferences_of(
     can_search: bool = True,
     unanswered: Threshold = OFF,
 ) -> Preferences:
-    """Return the preferences among the settings that hold.
+    """Return the preferences of the settings in effect.
 
     Args:
-        resolution: the answer to their query; `off` before it is asked.
-        pins: tools that the operator pinned otherwise.
-        by_default: when tools are deferred where nobody says.
+        resolution: the answer to their query; `off` before it is resolved.
+        pins: further tools that the operator pinned.
+        by_default: the threshold of tool search where none is set.
         can_search: whether the caller may use `tool_search`, without which nothing is deferred.
-        unanswered: where nothing else is said, when tools are deferred in lists that show everything for want of an
-            answer.
+        unanswered: the threshold, where neither is set, of lists whose query could not be answered.
     """
     values = effective.search_values
     if by_default == OFF and isinstance(most := values.get("max_tools"), int):
-        by_default = Threshold(most)  # who says how long a list may be has the rest deferred
+        by_default = Threshold(most)  # a longest list defers the rest
     only_unanswered = "tool_search" not in values and by_default == OFF
     threshold = unanswered if only_unanswered else values.get("tool_search", by_default)
     deferral = NO_DEFERRAL
@@ -115,13 +111,13 @@ def preferences_of(
 
 
 def status_of(permitted: Sequence[int], catalog: Catalog, resolution: Resolution) -> Status:
-    """Return how a query was answered for a caller: `no_match` where the answer names nothing that they may use."""
+    """Return how a query was answered for a caller: `no_match` where the answer names nothing permitted."""
     hits = not resolution.answered or any(_places_of(resolution.names, permitted, catalog))
     return resolution.status if hits else "no_match"
 
 
 def _places_of(names: Iterable[str], permitted: Sequence[int], catalog: Catalog) -> Iterator[tuple[str, list[int]]]:
-    """Yield those names that permitted entries bear, with their indexes: a catalog may be long where names are few."""
+    """Yield the names that permitted entries have, with their indexes; costs what the names do, not the catalog."""
     among: Container[int] = range(len(catalog)) if len(permitted) == len(catalog) else frozenset(permitted)
     for name in names:
         if places := [i for i in catalog.places_by_own_name.get(name, ()) if i in among]:
@@ -129,13 +125,12 @@ def _places_of(names: Iterable[str], permitted: Sequence[int], catalog: Catalog)
 
 
 def curate(permitted: Sequence[int], catalog: Catalog, preferences: Preferences, status: Status) -> tuple[int, ...]:
-    """Return the indexes of the visible entries: in catalog order, and after them the activated ones as they came.
+    """Return the indexes of the visible entries, in catalog order; activated ones last, in order of activation.
 
-    An answered query shows the tools it names, best first up to `top_k`; where it names none that is permitted, or
-    was not answered, every permitted tool is shown, so an agent is never left empty-handed by a preference. Where
-    tools are deferred, pins are shown in catalog order, after them active tools as they came, after them what else
-    answers the query, and nothing else: a list only grows at its end. The operator may have that hold of lists that
-    show everything for want of an answer alone.
+    An answered query shows the tools that it names, the best `top_k` of them; where it names none that is permitted, or
+    was not answered, every permitted tool is shown, so that no preference leaves an agent empty-handed. Where tools
+    are deferred, the list is the pins in catalog order, then the active tools, then what else answers the query: a
+    list only grows at its end. The operator may limit deferral to lists whose query was not answered.
     """
     resolution, entries = preferences.resolution, catalog.entries
     if preferences.defers(len(permitted), status):
@@ -144,48 +139,45 @@ def curate(permitted: Sequence[int], catalog: Catalog, preferences: Preferences,
         return *pins, *(i for name in deferring.fitting(active, room, most) for i in places_of[name])
     if resolution.answered:
         rank = resolution.ranks
-        ranked = sorted((rank[name], i) for name, found in _places_of(rank, permitted, catalog) for i in found)
+        ranked = sorted((rank[name], i) for name, own in _places_of(rank, permitted, catalog) for i in own)
         answering = {i for _, i in ranked[: preferences.most_shown]}
         if (called := preferences.called_for) is not None:
             of_capability = (i for i in catalog.of_capabilities if called in (entries[i].capabilities or ()))
             answering.update(set(of_capability).intersection(permitted))
         if answering:
             return tuple(sorted(answering))
-    # An unanswered query leaves `top_k` nothing to order by.
+    # Without an answer there is no order for `top_k` to cut.
     is_query_unanswered = preferences.query is not None or resolution.answered
     return tuple(permitted if is_query_unanswered else permitted[: preferences.top_k])
 
 
 def pinned(permitted: Sequence[int], catalog: Catalog, preferences: Preferences) -> tuple[int, ...]:
-    """Return the indexes of the permitted entries that are never deferred, as far as a list has room for them."""
+    """Return the indexes of the permitted pins, and of tools of active capabilities, that fit a list."""
     pins, room = preferences.pins, preferences.deferral.room(0)
     if pins.everything:
         return tuple(permitted)[:room]
-    # Whose capability is active was asked for, by words or by name.
+    # A query or a name activated the capability that these came with.
     named = finish(places(pins.every_name, pins.toolsets, catalog)).union(catalog.of_capabilities)
     return tuple(sorted(named.intersection(permitted)))[:room]
 
 
 def active_after(permitted: Sequence[int], catalog: Catalog, preferences: Preferences) -> Active:
-    """Return the active set of a list in which tools are deferred: with what answers its query, if that is a new turn.
-
-    Without what is not permitted and without pins, neither of which count.
-    """
+    """Return the active set of a deferred list, after its query's turn; without pins and what is not permitted."""
     return _of_deferred(permitted, catalog, preferences)[1]
 
 
 def _of_deferred(
     permitted: Sequence[int], catalog: Catalog, preferences: Preferences
 ) -> tuple[tuple[int, ...], Active, dict[str, list[int]]]:
-    """Return the pins, the active set with what the query attaches, and the indexes that each name in it has."""
+    """Return the pins, the active set with what the query attaches, and the indexes of each active name."""
     pins = pinned(permitted, catalog, preferences)
     answer: tuple[str, ...] = ()
     if preferences.query is not None and preferences.resolution.answered and preferences.n_attached:
         answer = preferences.resolution.names
-    # Pins are out of it from here on: they count neither as active nor as what answers.
+    # Pins count neither as active nor as an answer.
     pinned_places, places_of = frozenset(pins), dict[str, list[int]]()
-    for name, found in _places_of((*preferences.active.names, *answer), permitted, catalog):
-        if own := [i for i in found if i not in pinned_places]:
+    for name, indexes in _places_of((*preferences.active.names, *answer), permitted, catalog):
+        if own := [i for i in indexes if i not in pinned_places]:
             places_of[name] = own
     active = deferring.within(preferences.active, places_of)
     best = [name for name in dict.fromkeys(answer) if name in places_of][: preferences.n_attached]
@@ -197,10 +189,10 @@ def _of_deferred(
 
 
 def bound_to_tags(effective: Effective, tags: frozenset[str]) -> Effective:
-    """Return settings whose pins by the operator fit names, and of tags only some.
+    """Return settings in which the operator's pins match names and, of tags, only these.
 
-    A pin is a name or a tag. Whoever writes an upstream chooses its tags, so that a tag of theirs which is like a pin
-    would have any of its tools shown in every list. What callers pin for themselves fits every tag.
+    An upstream's author chooses its tags: one that equals a pin would put any of its tools into every list. A caller's
+    own pins match every tag.
     """
     pins = tuple(
         replace(

@@ -1,4 +1,4 @@
-"""The one decision: from catalog and selection to what is permitted, visible and deferred, and why."""
+"""The decision: which components of a catalog a selection permits, shows and defers, and why."""
 
 from __future__ import annotations
 
@@ -18,17 +18,14 @@ from agent_utilities.selection.model import Side, Status
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """What one selection comes to on one catalog.
+    """What one selection permits and shows of one catalog.
 
     Args:
-        catalog: the catalog decided on.
-        effective: the settings whose bounds held.
-        preferences: what was to be shown of the permitted.
         refusals: for each entry in catalog order, the rule that refuses it, or None where it is permitted.
         permitted: indexes of the permitted entries, in catalog order.
-        visible: indexes of the visible ones: a subset in catalog order, and after it what was activated (laws L1, L6).
-        status: how the query was answered; `no_match` where the answer named nothing permitted.
-        plain: the decision under the same bounds without preferences, whose account of what is permitted is this one's.
+        visible: indexes of the visible ones: a subset in catalog order, then the active set (laws L1, L6).
+        status: how the query was answered; `no_match` where the answer names nothing permitted.
+        plain: the decision under the same bounds without preferences, which shares what it computes of the permitted.
     """
 
     catalog: Catalog
@@ -42,58 +39,56 @@ class Decision:
 
     @cached_property
     def shows_all(self) -> bool:
-        """Whether the whole catalog is visible, in its order."""
+        """Whether the whole catalog is visible, in catalog order."""
         return len(self.visible) == len(self.catalog) and self.visible == tuple(range(len(self.catalog)))
 
     @property
     def defers(self) -> bool:
-        """Whether only pins and active tools are visible, besides what answers the query."""
+        """Whether tools are deferred: only pins, active tools and those that answer the query are visible."""
         return self.preferences.defers(len(self.permitted), self.status)
 
     @cached_property
     def active(self) -> Active:
-        """The active set of the list, where tools are deferred: as a caller may bring it back."""
+        """The active set after this list, where tools are deferred; callers may send it back."""
         return active_after(self.permitted, self.catalog, self.preferences)
 
     @cached_property
     def permitted_names(self) -> frozenset[str]:
-        """The names of the permitted entries."""
         if self.plain is not None:
             return self.plain.permitted_names
         return frozenset(self.catalog.entries[i].name for i in self.permitted)
 
     @cached_property
     def permitted_in_order(self) -> tuple[str, ...]:
-        """The names of the permitted entries, in the order of the alphabet."""
+        """The permitted names in alphabetical order."""
         return tuple(sorted(self.permitted_names)) if self.plain is None else self.plain.permitted_in_order
 
     @cached_property
     def visible_names(self) -> frozenset[str]:
-        """The names of the visible entries."""
         return frozenset(self.catalog.entries[i].name for i in self.visible)
 
     @cached_property
     def permitted_places(self) -> frozenset[int]:
-        """The indexes of the permitted entries."""
+        """The indexes in `permitted`, to look one up."""
         if self.plain is not None:
             return self.plain.permitted_places
         return frozenset(self.permitted)
 
     @cached_property
     def visible_places(self) -> frozenset[int]:
-        """The indexes of the visible entries."""
+        """The indexes in `visible`, to look one up."""
         return frozenset(self.visible)
 
     @cached_property
     def permitted_digest(self) -> str:
-        """A hash over the permitted entries in their order, 32 hex digits; what is denied leaves no trace in it."""
+        """A hash of the permitted entries in order, 32 hex digits; denied ones leave no trace in it."""
         return self._digest(self.permitted) if self.plain is None else self.plain.permitted_digest
 
     @cached_property
     def learnt_digest(self) -> str:
-        """A hash over what a caller learns from lists: the permitted entries, and which of them preferences show.
+        """A hash of what lists show a caller: the permitted entries, and which of them preferences show.
 
-        Before the query is answered: that depends on the state of graph and ranker, which replicas do not share.
+        The answer to the query is left out: it depends on graph and ranker, whose state replicas do not share.
         """
         shown = self.visible
         if self.preferences != (before := self.preferences.unanswered):
@@ -105,26 +100,26 @@ class Decision:
         return blake2b(stamps, digest_size=16).hexdigest()
 
     def refused_by(self, side: Side) -> tuple[int, ...]:
-        """Return the indexes of the entries that a side's bounds refuse; one that both refuse is the operator's."""
+        """Return the indexes of the entries that a side's bounds refuse; the operator's where both do."""
         return tuple(i for i, rule in enumerate(self.refusals) if rule is not None and rule.setting.side == side)
 
     @cached_property
     def open_entries(self) -> tuple[Entry, ...]:
-        """The entries that the operator's bounds do not refuse: all that a caller may learn of."""
+        """The entries that the operator permits: all that a caller may learn of."""
         hidden = frozenset(self.refused_by("operator"))
         return tuple(entry for i, entry in enumerate(self.catalog.entries) if i not in hidden)
 
     @cached_property
     def unknown(self) -> dict[str, str | None]:
-        """Names the caller gave that fit nothing, each with the nearest name that would, or None.
+        """Names in the caller's selection that match nothing, each with the nearest that would, or None.
 
-        Judged against what the operator permits only: a name the operator denies reads the same as one that never
-        existed (law L1). At most `MAX_UNKNOWN` names, in alphabetical order.
+        Only `open_entries` count: a name that the operator denies reads the same as one that never existed (law L1).
+        At most `MAX_UNKNOWN` names, in alphabetical order.
         """
         return finish(self.finding_unknown())
 
     def finding_unknown(self) -> Steps[dict[str, str | None]]:
-        """Return `unknown`, found in steps where it has not been yet: names and globs are many, and so may tools be."""
+        """Return `unknown`, computed in steps where it is not cached: there may be many names, globs and tools."""
         if not any(setting.side == "caller" for settings in self.effective.lists for setting in settings):
             return {}
         if "unknown" not in vars(self):
@@ -140,16 +135,15 @@ def decide(
     refusals: Refusals | None = None,
     plain: Decision | None = None,
 ) -> Decision:
-    """Return what a selection comes to on a catalog.
+    """Decide which components of a catalog a selection permits, and which of those it shows.
 
-    Synchronous, total, free of I/O and clocks: the same inputs give the same bytes (law L6). What is permitted
-    follows from the bounds alone; preferences only choose what is visible of it.
+    Synchronous, total, free of I/O and clocks: the same inputs give the same bytes (law L6). Bounds alone decide what
+    is permitted; preferences only choose what is visible of it.
 
     Args:
-        catalog: the server's components of one kind.
         effective: the settings whose bounds hold; its own preferences are not read.
         preferences: what to show of the permitted.
-        refusals: what the bounds come to on the catalog, where it has been judged already.
+        refusals: the refusals of these bounds, where the catalog has been judged already.
         plain: the decision on the same catalog under the same bounds without preferences, where it has been made.
     """
     if plain is not None:
@@ -163,17 +157,16 @@ def decide(
 
 
 def revision(decision: Decision, asked: str) -> str:
-    """Return 12 hex digits over what is permitted, what is shown of it, and what the caller asked for.
+    """Return a hash, 12 hex digits, of what is permitted, what is shown of it, and the caller's own selection.
 
-    Nothing else goes in: it is no secret how a revision is made, so whoever reads one could try what they guess of
-    denied tools or of the operator's bounds against it. The answer to a query is not part of it either: a call, which
-    resolves none, is tied to the list that was made before.
+    Nothing else goes in: the algorithm is public, so a reader could test guesses of denied tools or of the operator's
+    bounds against it. The answer to a query is left out too: a call, which resolves none, must match the list before.
     """
     return blake2b(f"{decision.learnt_digest}:{asked}".encode(), digest_size=6).hexdigest()
 
 
 def sections_of(decision: Decision) -> dict[str, str]:
-    """Return the section of each permitted name; what is denied has none."""
+    """Return the section of the context report for each permitted name."""
     from agent_utilities.catalog.context import ACTIVE, ATTACHED, DEFERRED, LISTED, PINS  # for reports alone
 
     entries, visible = decision.catalog.entries, decision.visible_names
@@ -189,12 +182,11 @@ def sections_of(decision: Decision) -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class Permitted:
-    """The tools that are permitted to one caller, whatever is shown of them; each step returns what comes of a set.
+    """The tools permitted to one caller, and the changes of an active set within them.
 
     Args:
-        decision: on what they were last listed; no preference is read of it.
-        preferences: theirs.
-        unlisted: permitted names that the author's middleware keeps off lists: search tells nothing of them either.
+        decision: that of the caller's last list; its preferences are not read.
+        unlisted: permitted names that the author's middleware keeps off lists; search does not return them either.
     """
 
     decision: Decision
@@ -203,17 +195,16 @@ class Permitted:
 
     @property
     def deferral(self) -> Deferral:
-        """When tools are deferred for them."""
         return self.preferences.deferral
 
     @property
     def defers(self) -> bool:
-        """Whether they are, in every list."""
+        """Whether tools are deferred in every list."""
         return self.deferral.defers(self._n_told)
 
     @property
     def may_defer(self) -> bool:
-        """Whether they are in any list: then entry tools answer on every request."""
+        """Whether tools are deferred in some list: then entry tools answer on every request."""
         return self.deferral.may_defer(self._n_told)
 
     @property
@@ -222,19 +213,19 @@ class Permitted:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The names that they may use and be told of."""
+        """The permitted names that lists may show."""
         names = self.decision.permitted_names
         return names - self.unlisted if self.unlisted else names
 
     @property
     def in_order(self) -> tuple[str, ...]:
-        """The same names in the order of the alphabet."""
+        """The same names in alphabetical order."""
         names = self.decision.permitted_in_order
         return tuple(name for name in names if name not in self.unlisted) if self.unlisted else names
 
     @cached_property
     def pinned(self) -> tuple[str, ...]:
-        """The names that are never deferred, as far as a list has room for them, in catalog order."""
+        """The names of the pins that fit a list, in catalog order."""
         pins = pinned(self.decision.permitted, self.decision.catalog, self.preferences)
         return tuple(self.decision.catalog.entries[i].name for i in pins)
 
@@ -251,23 +242,23 @@ class Permitted:
     def best(self, answering: Iterable[str], limit: int) -> list[str]:
         """Return the best of the names that answer a query and may be attached, in catalog order.
 
-        So the same tools are the same bytes whatever they are ranked like.
+        So a list's bytes do not depend on their ranks.
         """
         best = frozenset([name for name in answering if name in self.not_pinned][:limit])
         entries = self.decision.catalog.entries
         return list(dict.fromkeys(entries[i].name for i in self.decision.permitted if entries[i].name in best))
 
     def bounded(self, active: Active) -> Active:
-        """Return what of a set that somebody brought may be active: it may hold more than steps would make."""
+        """Cut an active set that a caller sent to what turns and loads could have made of it."""
         return bounded(within(active, self.not_pinned), self.deferral, self.room)
 
     def load(self, active: Active, names: Iterable[str]) -> Change:
-        """Load those of some tools that may be active; see `deferral.load`."""
+        """Load those of the tools that may be active; see `deferral.load`."""
         wanted = [name for name in names if name in self.not_pinned]
         return load(within(active, self.not_pinned), wanted, self.deferral, self.room)
 
     def turn(self, active: Active, query: str, answering: Iterable[str], top_k: int | None = None) -> Change:
-        """Attach the best of the tools that answer a turn's words, best first; see `deferral.turn`."""
+        """Attach the best of the tools that answer a turn's query, which come best first; see `deferral.turn`."""
         before = within(active, self.not_pinned)
         best = self.best(answering, n_to_attach(before, self.deferral, top_k))
         return turn(before, query, best, self.deferral, self.room)

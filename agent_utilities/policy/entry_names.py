@@ -1,4 +1,4 @@
-"""The names of the entry tools, none of which another tool has."""
+"""The names of the entry tools, chosen so that no other tool has them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OTHERWISE = "mcp_"
 
 @dataclass(frozen=True, slots=True)
 class EntryNames:
-    """The names of the entry tools, none of which another tool has.
+    """The names of the entry tools, which no other tool has.
 
     Args:
         search: that of `tool_search`.

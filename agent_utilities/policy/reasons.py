@@ -1,4 +1,4 @@
-"""Why tools are shown or not, in words for callers and operators."""
+"""Why tools are shown or not, as text for callers and operators."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from agent_utilities.selection.model import Resolution
 
 
 def reasons_by_name(resolution: Resolution) -> dict[str, dict[str, Any]]:
-    """Return for each tool that answers its `rank`, and where a ranker was asked its `score` and `words`.
-
-    A tool that stands there for what was called before bears `by_usage` as well.
-    """
+    """Return each answering tool's `rank`, a ranker's `score` and `words`, and `by_usage` where past calls rank it."""
     if not resolution.answered:
         return {}
     was_ranked = any(tool.score is not None for tool in resolution.tools)
@@ -26,7 +23,7 @@ def reasons_by_name(resolution: Resolution) -> dict[str, dict[str, Any]]:
 
 
 def reason_text(reason: Mapping[str, Any]) -> str:
-    """Return a reason for people; empty where there is none."""
+    """Return a reason as text; empty where there is none."""
     if "rank" not in reason:
         return ""
     score, words = reason.get("score"), reason.get("words")
@@ -36,7 +33,7 @@ def reason_text(reason: Mapping[str, Any]) -> str:
 
 
 def reasons_of(decision: Decision) -> list[tuple[str, str]]:
-    """Return for each entry of a decision's catalog `visible`, `deferred` or `denied`, and why, for an operator."""
+    """Return for each entry of a decision's catalog `visible`, `deferred` or `denied`, and why, for operators."""
     visible, ranks = frozenset(decision.visible), reasons_by_name(decision.preferences.resolution)
     return [
         ("denied", rule.text)
@@ -49,6 +46,6 @@ def reasons_of(decision: Decision) -> list[tuple[str, str]]:
 
 
 def status_text(status: str, cause: str, n_left_out: int) -> str:
-    """Return how a query was answered, and what of that fell short, for people."""
+    """Return how a query was answered, and what is missing from the answer, as text."""
     left_out = f"{n_left_out} more answer it, beyond top_k" if n_left_out else ""
     return ", ".join(note for note in (status, cause, left_out) if note)

@@ -1,1 +1,1 @@
-"""What channels ask for: values, how they are read, and what they come to together."""
+"""Selections: the values that each channel asks for, how they are parsed, and how they merge."""

@@ -1,4 +1,4 @@
-"""The active set as channels spell it, and the threshold over which tools are deferred."""
+"""The active set, how channels spell it, and the threshold over which tools are deferred."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agent_utilities.errors import SelectionError
 MAX_ACTIVE_NAMES = 512
 MAX_NAME = 256
 _MOST_BYTES = 6000
-"""What is written at most: less than is read, so that other values of the same channel have room beside it."""
+"""The most bytes that `written` returns: fewer than a channel may hold, so that its other values fit beside them."""
 _PARTS = {
     "turns": re.compile(r"[0-9]{1,6}"),
     "of": re.compile(r"[0-9a-f]{8}"),
@@ -21,40 +21,40 @@ _HINT = "give names, such as git_log,git_diff, or the value of active as a resul
 
 
 def read_active(text: str, source: str) -> Active:
-    """Return the active set in a value; `SelectionError` where it is malformed, or names too many tools."""
+    """Parse a value of `active`; `SelectionError` where it is malformed, or names too many tools."""
     listed, *parts = text.split(";")
-    given = _names(listed, source)
-    loaded = tuple(name for name, is_attached in given.items() if not is_attached)
-    told: dict[str, str] = {}
+    names = _names(listed, source)
+    loaded = tuple(name for name, is_attached in names.items() if not is_attached)
+    values: dict[str, str] = {}
     for part in parts:
         key, _, value = part.strip().partition("=")
-        if key in told:
+        if key in values:
             raise SelectionError("a part of an active value given twice", part, source, _HINT)
         if key not in _PARTS or not _PARTS[key].fullmatch(value):
             raise SelectionError("not a part of an active value", part, source, _HINT)
-        told[key] = value
-    if "used" in told:
-        loaded = _in_order(loaded, told["used"], source)
-    return Active(tuple(given), loaded, int(told.get("turns", 0)), told.get("of", ""))
+        values[key] = value
+    if "used" in values:
+        loaded = _in_order(loaded, values["used"], source)
+    return Active(tuple(names), loaded, int(values.get("turns", 0)), values.get("of", ""))
 
 
 def check_active_count(n_names: int, source: str) -> None:
-    """Refuse more names than one channel may make active; `SelectionError` where there are more."""
+    """Raise `SelectionError` where a channel has more active names than it may."""
     if n_names > MAX_ACTIVE_NAMES:
         raise SelectionError("too many active tools", f"{n_names} names", source, f"give at most {MAX_ACTIVE_NAMES}")
 
 
 def _names(listed: str, source: str) -> dict[str, bool]:
-    """Return the names in a list, in their order, each with whether a turn attached it."""
+    """Return the listed names in order, each with whether a turn attached it."""
     check_active_count(listed.count(",") + 1, source)
-    given: dict[str, bool] = {}
+    names: dict[str, bool] = {}
     for each in listed.split(","):
         is_attached = each.strip().startswith("+")
         if name := each.strip().removeprefix("+").strip():
             if len(name) > MAX_NAME:
                 raise SelectionError("too long for a tool's name", name[:MAX_NAME], source, _HINT)
-            given[name] = given.get(name, False) or is_attached
-    return given
+            names[name] = names.get(name, False) or is_attached
+    return names
 
 
 def _in_order(loaded: tuple[str, ...], used: str, source: str) -> tuple[str, ...]:
@@ -65,10 +65,7 @@ def _in_order(loaded: tuple[str, ...], used: str, source: str) -> tuple[str, ...
 
 
 def written(active: Active) -> str:
-    """Return the value that `read_active` reads; empty for an empty set.
-
-    Where the names take too many bytes those that came first are left out.
-    """
+    """Return the text that `read_active` parses; empty for an empty set. Where it is too long the oldest names go."""
     loaded = {name: place for place, name in enumerate(active.loaded)}
     kept: list[str] = []
     n_bytes = 0
@@ -93,8 +90,7 @@ def written(active: Active) -> str:
 
 
 def _can_be_written(name: str) -> bool:
-    """Whether a name is read back as it is."""
-    return (
+    return (  # else it would not be read back as it is
         0 < len(name) <= MAX_NAME
         and name == name.strip()
         and not name.startswith("+")
@@ -103,22 +99,22 @@ def _can_be_written(name: str) -> bool:
     )
 
 
-def united(*given: Active) -> Active:
-    """Return what all of some values of one channel name; turns and words are the first's that has any."""
-    names = dict.fromkeys(name for active in given for name in active.names)
-    attached = {name for active in given for name in active.attached}
-    loaded = dict.fromkeys(name for active in given for name in active.loaded if name not in attached)
-    teller = next((active for active in given if active.n_turns or active.words), given[0])
-    return Active(tuple(names), tuple(loaded), teller.n_turns, teller.words)
+def united(*actives: Active) -> Active:
+    """Return the union of one channel's active sets; turns and words are those of the first that has any."""
+    names = dict.fromkeys(name for active in actives for name in active.names)
+    attached = {name for active in actives for name in active.attached}
+    loaded = dict.fromkeys(name for active in actives for name in active.loaded if name not in attached)
+    latest = next((active for active in actives if active.n_turns or active.words), actives[0])
+    return Active(tuple(names), tuple(loaded), latest.n_turns, latest.words)
 
 
 AUTO_OVER = 50
-"""More permitted tools than this are deferred where nobody says how many."""
+"""The threshold of `tool_search=auto`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A value of `tool_search`: tools are deferred where more than `over` are permitted, or never where it is None."""
+    """A value of `tool_search`: tools are deferred where more than `over` are permitted; None for never."""
 
     over: int | None = None
 
@@ -135,12 +131,12 @@ AUTO = Threshold(AUTO_OVER)
 
 @dataclass(frozen=True, slots=True)
 class Active:
-    """Deferred tools that were made visible.
+    """The active set: deferred tools that were made visible.
 
     Args:
-        names: all of them, in the order they came: a list grows at its end, for prompt caches.
-        loaded: those that search, load or a call activated, least recently used first; the others, which turns
-            attached, are never evicted.
+        names: all of them, in order of activation: a list grows at its end, for prompt caches.
+        loaded: those that search, load or a call activated, least recently used first; turns attached the others,
+            which are never evicted.
         words: digest of the last turn's words, see `digest_of_words`; empty before the first.
     """
 
@@ -151,12 +147,12 @@ class Active:
 
     @property
     def attached(self) -> tuple[str, ...]:
-        """The names that turns attached, in the order they came."""
+        """The names that turns attached, in order of activation."""
         return without(self.names, self.loaded)
 
 
 NOTHING_ACTIVE = Active()
-"""Where every session, and every request that brings nothing, starts."""
+"""The active set of a new session, and of a request that brings none."""
 
 
 def without(names: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:

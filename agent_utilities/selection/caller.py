@@ -1,4 +1,4 @@
-"""A selection as callers send it: in a URL's path, or made into headers, a URL or a request's `_meta`."""
+"""A caller's selection: parsed from a URL's path, or written as headers, a URL or a request's `_meta`."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from agent_utilities.selection.parse import encoded_header, query_pairs, read_me
 
 SOURCE = "URL path"
 BEGINNINGS = ("/x", "/readonly")
-"""How a selection begins in a path."""
+"""The first segments of a path that is a selection."""
 _FORM = "give toolsets, such as /x/git,time or /x/git/readonly, or /readonly alone"
 
 
 class PathError(SelectionError):
-    """A path that names nothing: there is no such place (404)."""
+    """A path that is no selection: HTTP 404."""
 
 
 PathSelection = tuple[tuple[str, str], ...]
-"""What a path asks for, as the items of a URL query that ask for the same: `toolsets`, `read_only`."""
+"""A path's selection, as pairs of a URL query that asks for the same: `toolsets`, `read_only`."""
 _READ_ONLY_PAIR = ("read_only", "true")
 
 
 def parse_path(segments: Sequence[str]) -> PathSelection | None:
-    """Return what the segments after an endpoint's path ask for; None where they are no selection.
+    """Parse the segments after an endpoint's path; None where they are no selection.
 
     Args:
-        segments: percent-decoded, without the slashes; a last one that is empty is a slash at the end.
+        segments: percent-decoded, without slashes; an empty last one stands for a trailing slash.
 
     Raises:
-        PathError: they begin as a selection and do not end as one: a bound must not be passed over.
+        PathError: they begin as a selection and do not end as one: a bound must not be ignored.
     """
     match segments[:-1] if segments and not segments[-1] else segments:
         case []:
@@ -55,9 +55,9 @@ def read_path(path: PathSelection) -> Selection:
 
 
 class CallerSelection(TypedDict, total=False):
-    """What a calling agent asks for; each key left out asks for nothing.
+    """What a calling agent selects; a missing key selects nothing by it.
 
-    An empty sequence means none at all, as an agent that was granted no tool must see none.
+    An empty sequence means `none`: an agent that was granted no tool must see none.
     """
 
     tools: Sequence[str]
@@ -83,13 +83,13 @@ class CallerSelection(TypedDict, total=False):
 
 
 _HEADER_STEMS = {"tools": "enabled_tools", "tags": "enabled_tags", "pin": "pinned_tools"}
-"""Where headers have a clearer name."""
+"""Keys that have a clearer name as headers."""
 
 
 def selection_headers(**selection: Unpack[CallerSelection]) -> dict[str, str]:
-    """Return the headers that ask for a selection, for `StreamableHttpTransport(url, headers=...)` or SSE.
+    """Return a selection as headers, for `StreamableHttpTransport(url, headers=...)` or SSE.
 
-    Headers hold ASCII; other text is percent-encoded, as RFC 8187 has it, which servers read.
+    Text that is not ASCII is percent-encoded by RFC 8187.
 
     Raises:
         SelectionError: a value can't be sent, such as a name with a comma.
@@ -102,11 +102,7 @@ def selection_headers(**selection: Unpack[CallerSelection]) -> dict[str, str]:
 
 
 def selection_url(url: str, **selection: Unpack[CallerSelection]) -> str:
-    """Return a URL that asks for a selection; its own other query keys are kept, its selection keys replaced.
-
-    Args:
-        url: the server's `/mcp`, `/sse` or `/tools` URL.
-        selection: what to ask for.
+    """Return a server's `/mcp`, `/sse` or `/tools` URL with a selection in its query; replaces one that it has.
 
     Raises:
         SelectionError: a value can't be sent.
@@ -125,7 +121,7 @@ def selection_url(url: str, **selection: Unpack[CallerSelection]) -> str:
 
 
 def selection_meta(**selection: Unpack[CallerSelection]) -> dict[str, dict[str, Any]]:
-    """Return the `_meta` of one MCP request that asks for a selection, over any transport, stdio included.
+    """Return a selection as the `_meta` of one MCP request, over any transport, stdio included.
 
     Raises:
         SelectionError: a value can't be sent.
@@ -140,6 +136,6 @@ def _texts(selection: CallerSelection) -> Iterator[tuple[str, str]]:
     for key, value in selection.items():
         if key not in known:
             raise SelectionError("unknown selection key", key, "keyword argument", f"use one of {sorted(known)}")
-        given = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-        if given or key != "active":  # of no active tools nothing is said
-            yield key, "none" if given == [] else text_of(given, known[key], key)
+        plain = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+        if plain or key != "active":  # an empty active set is not sent
+            yield key, "none" if plain == [] else text_of(plain, known[key], key)

@@ -1,4 +1,4 @@
-"""The one table of selection fields, of which readers, `--help`, docs and tests are made, and what unknown keys say."""
+"""The table of selection fields, from which readers, `--help` and docs are made, and what a misspelt key means."""
 
 from __future__ import annotations
 
@@ -13,16 +13,11 @@ from typing import Literal, NamedTuple
 from agent_utilities.selection.model import CHANNELS, WRITTEN, Channel, FieldName, nearest
 
 _Role = Literal["tools", "tags", "allow", "deny", "bound", "not", "filler", "read", "only", "readonly", "destructive"]
-"""What a word says: of what, whether to permit or to refuse, `bound` for one of both, `filler` for nothing more."""
+"""What a word in a key means: an object, permit, deny, `bound` for either, `filler` for nothing."""
 
 
 class Meaning(NamedTuple):
-    """What a key may mean.
-
-    Args:
-        field: the name of the field.
-        of: the word it says it of, such as `toolsets`; a stem of the field ends with it where there is one.
-    """
+    """What a key may mean: a field, and the object that the key names, such as `toolsets`."""
 
     field: str
     of: str
@@ -52,33 +47,33 @@ _WORDS: dict[_Role, str] = {
 _ROLES: dict[str, _Role] = {word: role for role, words in _WORDS.items() for word in words.split()}
 _OF = {word: word.removesuffix("s") + "s" for word in f"{_WORDS['tools']} {_WORDS['tags']}".split()}
 _OF |= dict.fromkeys("prompt prompts resource resources template templates".split(), "components")
-"""What a stem ends with that says the same: the plural of a word, or what a prompt is as well."""
+"""The end of a stem that names the same object: a word's plural, or `components`."""
 _SINGLE = frozenset(("prompt", "resource", "template", "templates"))
-"""What foreign keys have by the one, such as `?resource=` of OAuth."""
+"""Objects that other programs' keys name too, such as `?resource=` of OAuth."""
 _COMMON = frozenset(
     """
     black blocking dont drop filter filtered filters grant granted hidden ignore ignored keep limit never no not
     remove removed revoke revoked select selected selection show skip skipped use visible white
     """.split()
 )
-"""What says nothing of bounds by itself, or of one of those: too many foreign keys are made of it."""
+"""Words that by themselves, or with a `_SINGLE`, are no bound: too many keys of other programs have them."""
 _ALONE = frozenset(word for word, role in _ROLES.items() if role in ("allow", "deny", "bound", "not", "only")) - _COMMON
-"""What a caller would write by itself, meaning tools."""
+"""Words that mean a bound on tools without naming an object."""
 _LISTED = frozenset(("all", "list", "lists", "names"))
-"""What such a word may have beside it."""
+"""Words that may stand beside one of `_ALONE`."""
 _TOGGLES = frozenset(("enabled", "disabled"))
-"""What other programs' variables say by itself of the whole of them."""
+"""Words by which other programs' environment variables switch the whole program on or off."""
 
 _SAYS_OF_WHAT = re.compile("tool|tag|component|prompt|resource|template|readonly|destructive")
 _SPLIT = re.compile(r"[^a-z0-9]+")
 _INDEX = re.compile(r"\[[^\]]*\]$")
 _LONGEST_JOINED = 24
 _LONG = [word for word, role in _ROLES.items() if len(word) >= 5 and role not in ("filler", "bound")]
-"""Words that a slip of the pen is told from."""
+"""Words that a misspelt word is compared with."""
 
 
 def words_of(key: str) -> list[str]:
-    """Return the words of a key in lower case, whatever style it was written in, without a channel's prefix."""
+    """Split a key of any style into words in lower case, without a channel's prefix."""
     plain = key if key.isascii() else unicodedata.normalize("NFKC", key)
     words = [word for word in _SPLIT.split(_INDEX.sub("", plain).lower()) if word]
     for prefix in ("x", "mcp"):
@@ -88,16 +83,16 @@ def words_of(key: str) -> list[str]:
 
 
 def meaning_of(key: str, channel: Channel) -> tuple[Meaning, ...] | None:
-    """Return what a key's words mean; empty where they are surely somebody else's, None where they are no words."""
+    """Return what a key may mean; empty where it is another program's for certain, None where that is not known."""
     if channel == "header" and key.lower().startswith("mcp-param-"):
         return ()  # the protocol's own: an argument of a tool, whatever its name
-    # In a place that is ours to read an unknown word is likelier a bound than not.
+    # Under a prefix of ours an unknown word is probably a bound.
     is_ours = channel != "header" or key.lower().startswith(("x-mcp-", "x_mcp_", "mcp-", "mcp_"))
-    not_told = None if is_ours else ()
+    unclear = None if is_ours else ()
     words = words_of(key)
     known = [_known(word) for word in words]
     if not known or not all(known):
-        return not_told
+        return unclear
     roles = [(word, _ROLES[word]) for word in chain.from_iterable(known)]
     kinds = {role for _, role in roles}
     if kinds >= {"read", "only"} or "readonly" in kinds:
@@ -108,7 +103,7 @@ def meaning_of(key: str, channel: Channel) -> tuple[Meaning, ...] | None:
     sides = _sides([role for _, role in roles])
     if not of:
         is_bound = is_ours and _says_alone(words) and not (channel == "env" and words[0] in _TOGGLES)
-        return tuple(Meaning(f"{side}_tools", "tools") for side in sides) if is_bound else not_told
+        return tuple(Meaning(f"{side}_tools", "tools") for side in sides) if is_bound else unclear
     if {word for word, role in roles if role != "filler"} <= _COMMON | _SINGLE:
         return ()
     if not sides and (not is_ours or len(roles) > 1):
@@ -118,18 +113,18 @@ def meaning_of(key: str, channel: Channel) -> tuple[Meaning, ...] | None:
 
 
 def _says_alone(words: Sequence[str]) -> bool:
-    """Return whether words say a bound and not what it is of, such as `hide` or `black_list`; no misspelt ones do."""
-    said = {_singular(word) for word in words} - _LISTED
-    return _singular("".join(words)) in _ALONE or (len(said) == 1 and said <= _ALONE)
+    """Whether words are a bound without an object, such as `hide` or `black_list`; misspelt ones never are."""
+    bounds = {_singular(word) for word in words} - _LISTED
+    return _singular("".join(words)) in _ALONE or (len(bounds) == 1 and bounds <= _ALONE)
 
 
 def _singular(word: str) -> str:
-    """Return the known word that one is the plural of; any other as it is."""
+    """Return the singular of a known word's plural; any other word as it is."""
     return word if word in _ROLES or word[:-1] not in _ROLES or word[-1:] != "s" else word[:-1]
 
 
 def _sides(roles: Sequence[_Role]) -> tuple[str, ...]:
-    """Return whether words permit or refuse; both where they may do either, neither where they say nothing of it."""
+    """Return whether words allow or deny: both where they may do either, neither where they do nothing."""
     if "bound" in roles:
         return ("allow", "deny")
     if sum(role in ("deny", "not") for role in roles) % 2:
@@ -138,7 +133,7 @@ def _sides(roles: Sequence[_Role]) -> tuple[str, ...]:
 
 
 def _known(word: str) -> list[str]:
-    """Return the known words that one is made of, or the long one that it is a slip of the pen from; none otherwise."""
+    """Return the known words that a word is made of, or the long one that it misspells; none otherwise."""
     if (known := _singular(word)) in _ROLES:
         return [known]
     if len(word) <= _LONGEST_JOINED and _SAYS_OF_WHAT.search(word) and (parts := _taken_apart(word)):
@@ -149,7 +144,7 @@ def _known(word: str) -> list[str]:
 
 
 def _taken_apart(text: str) -> list[str] | None:
-    """Return the known words that one is made of, such as `disabledtools`, the longest first; None where it isn't."""
+    """Split joined words such as `disabledtools` into known ones; None where a part is unknown."""
     if not text:
         return []
     for end in range(len(text), 1, -1):
@@ -161,20 +156,19 @@ def _taken_apart(text: str) -> list[str] | None:
 ValueKind = Literal[
     "names", "tags", "flag", "text", "count", "number", "threshold", "active", "profile", "capabilities"
 ]
-"""How a value is read: comma-separated names or tags, a boolean, free text, a positive integer, one from 0 up; when
-tools are deferred; which of them are active; the name of a profile; names of capabilities, last used at the end."""
+"""How a value is parsed: see `_KINDS` in `parse.py`."""
 
 META_KEY = "agent-utilities/selection"
-"""The key of `_meta`: in a request the caller's selection, in a list's result what was decided."""
+"""The key of `_meta`: in a request the caller's selection, in a list's result the decision."""
 
 _STYLED: tuple[Channel, ...] = ("env", "cli", "query", "header")
-"""Channels that spell fields each in a style of its own; all others spell them as the URL query does."""
+"""Channels that have a spelling of their own; all others spell fields as the URL query does."""
 _NEAR = 85
 LONGEST_KEY = 40
 
 
 def spelled(stem: str, channel: Channel) -> str:
-    """Return a stem, such as `disabled_tools`, in a channel's style."""
+    """Spell a stem, such as `disabled_tools`, in a channel's style."""
     dashed = stem.replace("_", "-")
     return {"env": f"MCP_{stem.upper()}", "cli": f"--{dashed}", "header": f"x-mcp-{dashed}"}.get(channel, stem)
 
@@ -184,13 +178,10 @@ class Field:
     """One row of the table.
 
     Args:
-        name: the field's name in `Selection`.
-        kind: how its values are read.
-        stems: every name it has, in any channel; each channel knows all of them, in its style.
-        preferred: the stem that docs and hints use, for channels where it is not the first. A request's `_meta` and
-            files are spelled as the URL query is.
+        stems: every name that it has; each channel knows all of them, in its style.
+        preferred: the stem that docs and hints use, for channels where it is not the first.
         help: one sentence for `--help` and the docs.
-        channels: those that it can be given in.
+        channels: those that may set it.
         instead: what the other channels have in its place, a stem or a setting's name; empty where all have it.
     """
 
@@ -203,7 +194,7 @@ class Field:
     instead: str = ""
 
     def spellings(self, channel: Channel) -> tuple[str, ...]:
-        """Return the spellings of this field in a channel, the preferred one first; none where it can't be given."""
+        """Return the spellings of this field in a channel, the preferred one first; none where it can't be set."""
         if channel not in self.channels:
             return ()
         first = self.preferred.get(channel if channel in _STYLED else "query", self.stems[0])
@@ -292,9 +283,9 @@ def spellings(channel: Channel) -> Iterator[tuple[str, Field]]:
 
 
 def normal_key(key: str, channel: Channel) -> str:
-    """Return a key as the table spells it: case counts nowhere but on the command line, nor does `-` for `_`.
+    """Normalize a key: case counts on the command line alone, and so does `-` for `_`.
 
-    Of headers only the case: proxies drop names with `_`, so that one may mean what its sender does not say.
+    In headers `_` is kept: proxies drop names with it, so such a header can't be relied on.
     """
     if channel in ("cli", "header"):
         return key if channel == "cli" else key.lower()
@@ -305,7 +296,7 @@ _BY_SPELLING: dict[Channel, dict[str, Field]] = {channel: dict(spellings(channel
 _BY_STEM: dict[str, Field] = {stem: row for row in FIELDS for stem in row.stems}
 _DENYING = [stem for stem, row in _BY_STEM.items() if row.name.startswith("deny")]
 _NEAR_COMMON_WORDS = frozenset({"pin", "active", "search_k"})
-"""Stems that foreign keys nearly spell, such as `ping`, `inactive`, `search_key`: only a plural is taken for them."""
+"""Stems that other programs' keys resemble (`ping`, `inactive`, `search_key`): only a plural is taken for one."""
 _PERMITTING = [stem for stem in _BY_STEM if stem not in _DENYING and stem not in _NEAR_COMMON_WORDS]
 
 
@@ -315,7 +306,7 @@ def field_of(key: str, channel: Channel) -> Field | None:
 
 
 def given_elsewhere(key: str, channel: Channel) -> tuple[str, str] | None:
-    """Return what is wrong with a key of a field that only other channels have, and what would do; else None."""
+    """Return the error and the hint for a field that only other channels may set; None for any other key."""
     own = normal_key(key, channel)
     for row in FIELDS:
         if channel not in row.channels and own in (spelled(stem, channel) for stem in row.stems):
@@ -328,16 +319,16 @@ def given_elsewhere(key: str, channel: Channel) -> tuple[str, str] | None:
 
 
 def is_selection_header(name: str) -> bool:
-    """Whether a header is to be read, be it to be refused: one of ours, or one that sounds like a bound."""
+    """Whether the readers look at a header: one of ours, or one that resembles a bound and is refused."""
     return name.lower().startswith("x-mcp-") or near_miss(name, "header") is not None
 
 
 def near_miss(key: str, channel: Channel) -> str | None:
-    """Return the spelling that an unknown key probably meant, or None where it is somebody else's.
+    """Return the spelling that an unknown key probably meant, or None where it is another program's.
 
-    A bound that is passed over leaves everything exposed, so readers refuse what sounds like one (law L5): another
-    word for it, another channel's style, a slip of the pen. A deny is never told for an allow, nor an allow for a deny;
-    where a key may mean either, both are.
+    A bound that is ignored leaves everything exposed, so readers refuse what resembles one (law L5): a synonym,
+    another channel's style, a misspelling. A deny is never suggested for an allow, nor an allow for a deny; for a key
+    that may mean either, both are.
     """
     return _near_miss(key, channel) if len(key) <= LONGEST_KEY else None
 
@@ -352,7 +343,7 @@ def _near_miss(key: str, channel: Channel) -> str | None:
 
 
 def _misspelt(words: str) -> tuple[Meaning, ...]:
-    """Return what misspelt words may mean: one row for each polarity that they nearly spell."""
+    """Return what misspelt words may mean: at most one allow and one deny."""
     if (stem := words.removesuffix("s")) in _NEAR_COMMON_WORDS:
         return (Meaning(_BY_STEM[stem].name, stem),)
     near = [nearest(words, stems, _NEAR) for stems in (_PERMITTING, _DENYING)]
@@ -364,7 +355,7 @@ def _misspelt(words: str) -> tuple[Meaning, ...]:
 
 
 def _suggestion(meaning: Meaning, own: str, channel: Channel) -> str | None:
-    """Return the first spelling of a field that is another than what was written, of the object that was written of."""
+    """Return a field's first spelling that differs from the key, if possible with the object that the key names."""
     row = next(row for row in FIELDS if row.name == meaning.field)
     others = [spelling for spelling in row.spellings(channel) if spelling != own]
     of_object = [spelling for spelling in others if spelling.lower().replace("-", "_").endswith(meaning.of)]

@@ -28,10 +28,10 @@ SEARCHING: tuple[FieldName, ...] = get_args(model.SearchFieldName)
 
 
 def merge(*selections: Selection) -> Selection:
-    """Return one selection that holds every channel's settings.
+    """Merge selections into one that holds every channel's settings.
 
-    Associative, with `Selection()` as identity, and independent of hash seeds (law L4). Settings of one field in
-    one channel are united: names by union, flags by either, top_k by the smaller, query texts in order.
+    Associative, with `Selection()` as identity, and independent of hash seeds (law L4). Settings of one field in one
+    channel are united: names by union, flags by `or`, numbers by the smaller, query texts in order.
     """
     given = [selection for selection in selections if selection.slots]
     if len(given) < 2:
@@ -44,7 +44,7 @@ def merge(*selections: Selection) -> Selection:
 
 
 def _unite(settings: Sequence[Setting]) -> Setting:
-    """Return one setting for several of one field and channel, all at once: a caller may give hundreds."""
+    """Unite all settings of one field and channel at once: a caller may send hundreds."""
     if len(settings) == 1:
         return settings[0]
     origins = tuple(sorted({origin for setting in settings for origin in setting.origins}))
@@ -69,22 +69,21 @@ def _unite_values(first: Value, second: Value) -> Value:
 
 
 FLAGS = ("read_only", "no_destructive")
-"""Bounds that hold where anybody asks for them."""
+"""Bounds that hold where either side sets them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Effective(model.HashedOnce):
-    """The settings that hold: each must be kept by a permitted component.
+    """The settings in effect; a permitted component satisfies every bound among them.
 
     Args:
-        allow_tools, allow_tags: allow-lists by name, and by tag; a component needs every one of them.
-        deny_tools, deny_tags: denies by name, and by tag; one that matches is enough.
-        read_only, no_destructive: each set where any channel that holds asks for it.
+        allow_tools, allow_tags: allow-lists by name, and by tag; a component must match each of them.
+        deny_tools, deny_tags: denies by name, and by tag; matching one is enough.
         query, top_k: the user's words, and how many tools to show: preferences.
-        pins: what is never deferred; every one of them holds.
-        searching: the other settings of tool search that hold, in the order of `SEARCHING`.
-        configured: whether denies that components bring along from the operator's configuration hold too.
-        capabilities: the capabilities whose tools are there; None where there are none to choose from.
+        pins: tools that are never deferred; all settings add up.
+        searching: the other settings of tool search, in the order of `SEARCHING`.
+        configured: whether denies in the configuration that a component came with hold too.
+        capabilities: the active capabilities, whose tools are listed; None where the server has none.
     """
 
     allow_tools: tuple[Setting, ...] = ()
@@ -106,7 +105,7 @@ class Effective(model.HashedOnce):
         return self.allow_tools, self.allow_tags, self.deny_tools, self.deny_tags
 
     def beside(self, other: Effective) -> Effective:
-        """Return the same settings with all bounds of others beside them: what either refuses is refused (law L3)."""
+        """Return these settings with another's bounds added: what either refuses is refused (law L3)."""
         brought = [given for given in (self.capabilities, other.capabilities) if given is not None]
         lists: dict[str, Any] = {
             name: tuple(dict.fromkeys((*getattr(self, name), *getattr(other, name)))) for name in LISTS
@@ -127,7 +126,7 @@ class Effective(model.HashedOnce):
 
     @cached_property
     def bounds_digest(self) -> str:
-        """A hash of the bounds' values, the same in every process; origins and preferences do not count."""
+        """A hash of the bounds' values, stable across processes; without origins and preferences."""
         lists = [[_canonical(setting.value) for setting in settings] for settings in self.lists]
         read_only = None if self.read_only is None else True
         bounds: tuple[object, ...] = (lists, read_only, True) if self.configured else (lists, read_only)
@@ -139,12 +138,12 @@ class Effective(model.HashedOnce):
 
     @cached_property
     def bounds_only(self) -> Effective:
-        """The same bounds without preferences: what `decide` reads, so that a memo of it knows no more."""
+        """The same bounds without preferences: all that `decide` reads, so a cache keyed by it holds no more."""
         return replace(self, query=None, top_k=None, pins=(), searching=())
 
     @property
     def top_k_value(self) -> int | None:
-        """The most tools to show, or None where nobody says."""
+        """The most tools to show, or None where it is not set."""
         return self.top_k.value if self.top_k and isinstance(self.top_k.value, int) else None
 
     @property
@@ -154,32 +153,28 @@ class Effective(model.HashedOnce):
 
     @property
     def pinned(self) -> NameSet:
-        """What is never deferred."""
+        """The union of all pins."""
         return reduce(or_, (setting.value for setting in self.pins if isinstance(setting.value, NameSet)), NameSet())
 
     def is_searched_by_caller(self, by_default: Threshold = OFF) -> bool:
-        """Whether it was a caller who asked that tools be deferred.
-
-        Args:
-            by_default: when they are where nobody says: where that is never, who says how long a list may be asks it.
-        """
+        """Whether the caller turned tool search on, by `tool_search` or, where it is off by default, by `max_tools`."""
         given = dict(self.searching)
         asked = given.get("tool_search") or (given.get("max_tools") if by_default == OFF else None)
         return asked is not None and asked.side != "operator"
 
     @cached_property
     def search_values(self) -> dict[FieldName, Value]:
-        """The values of the other settings of tool search that hold, by field."""
+        """The values of `searching`, by field."""
         return {name: setting.value for name, setting in self.searching}
 
 
 def effective(selection: Selection, policy: model.Policy = "narrow") -> Effective:
-    """Return what a merged selection comes to.
+    """Return the settings that are in effect of a merged selection.
 
     Denies add up over all channels (law L2). Allow-lists and flags: within a side the higher rank replaces the lower,
     and those of one rank all hold; across the trust boundary both sides' hold, so a caller only narrows (law L3), and
     so do those of a rule of access and of a token, each. Under `override` the highest rank's allow-lists hold alone.
-    Preferences follow plain order in either policy, but that pins add up and the operator's `tool_search=off` is final.
+    Of preferences the highest channel's holds, except that pins add up and the operator's `tool_search=off` is final.
     """
     given = dict(selection.slots)
 
@@ -198,7 +193,7 @@ def effective(selection: Selection, policy: model.Policy = "narrow") -> Effectiv
         return settings[-1] if (settings := every(field)) else None
 
     def searching(field: FieldName) -> Setting | None:
-        # A file's `off` gives way to environment and command line; theirs, or a file's alone, to nobody.
+        # Environment and command line override a file's `off`; nothing overrides theirs, or a file's alone.
         kills = every(field, ("env", "cli")) or every(field, model.OPERATOR_CHANNELS)
         return next((setting for setting in kills if setting.value == OFF), None) or last(field)
 
@@ -229,14 +224,14 @@ def _canonical(value: Value) -> object:
 
 @dataclass(frozen=True)
 class Narrowing:
-    """What a feature takes away from what operator and caller permit; all of it holds beside theirs (law L3).
+    """Bounds that a feature adds to those of operator and caller (law L3).
 
     Args:
-        origin: where it comes from, as `explain` tells it.
-        allow_tools, allow_tags: names of which a component needs one; None for no list. `*` stands for any characters.
-        deny_tools, deny_tags: names of which a component may have none.
-        read_only, no_destructive: whether only components are left that change, or destroy, nothing by what they say.
-        capabilities: of components that come with a capability, those whose capability is here are left; None for all.
+        origin: where they come from, as `explain` prints it.
+        allow_tools, allow_tags: a component must match one of these names or globs; None for no list.
+        deny_tools, deny_tags: a component must match none of them.
+        read_only, no_destructive: whether only components are permitted that are annotated so.
+        capabilities: tools of other capabilities are refused; None for no such bound.
     """
 
     origin: str
@@ -249,7 +244,7 @@ class Narrowing:
     capabilities: frozenset[str] | None = None
 
     def narrowed(self, effective: Effective) -> Effective:
-        """Return the settings that hold once this holds beside them."""
+        """Return settings with these bounds added."""
         bounds: dict[str, Any] = {
             field: (_names(names, self.origin, of_toolsets=field == "deny_tools"),)
             for field in LISTS
@@ -261,7 +256,7 @@ class Narrowing:
 
 
 def _names(names: frozenset[str], origin: str, *, of_toolsets: bool) -> Setting:
-    """Return a list of names as a setting; one of globs alone names no toolset."""
+    """Return names as a setting; a glob never matches a toolset."""
     folded = frozenset(map(fold, names))
     toolsets = frozenset(name for name in folded if of_toolsets and "*" not in name)
     return Setting(NameSet(folded - toolsets, toolsets), (origin,))
@@ -269,11 +264,11 @@ def _names(names: frozenset[str], origin: str, *, of_toolsets: bool) -> Setting:
 
 @dataclass(frozen=True)
 class Within:
-    """What the request that a call is made in takes away from it: all that bounds that request (law L1).
+    """The bounds that a call inherits from the request that it is made in (law L1).
 
     Args:
         outer: the bounds of that request, which name components as its own caller sees them.
-        permitted: what else the components are called that it permits: their names where the call enters.
+        permitted: names, on the server that the call enters, of components that the request permits.
         denied: likewise of those that it denies.
     """
 
@@ -282,7 +277,7 @@ class Within:
     denied: frozenset[str] = frozenset()
 
     def narrowed(self, effective: Effective) -> Effective:
-        """Return the settings that hold once these hold beside them."""
+        """Return settings with these bounds added."""
         denied = (Setting(NameSet(self.denied), ("the request that it is made in",)),) if self.denied else ()
         allowed = tuple(
             replace(setting, value=setting.value | NameSet(self.permitted))
@@ -293,14 +288,14 @@ class Within:
 
 
 Narrowings = tuple[Narrowing | Within, ...]
-"""What features take away, and the requests that a call is made in; all of it holds."""
+"""The bounds of features, and of the requests that a call is made in; all of them hold."""
 
 
 def asked_digest(caller: Selection) -> str:
-    """Return a hash of a caller's own selection, 32 hex digits, the same in every process.
+    """Return a hash of a caller's own selection: 32 hex digits, stable across processes.
 
-    The operator's settings take no part: one that both sides give must read like one that only the caller gives.
-    Origins do not count, so that a header and a query parameter of one value are equal.
+    The operator's settings are left out: a caller must not learn by it that both sides set the same. So are origins:
+    a header and a query parameter of one value are equal.
     """
     own = effective(caller.asked)
     asked: tuple[object, ...] = (own.bounds_digest, own.query_text, own.top_k_value)
@@ -312,9 +307,9 @@ def asked_digest(caller: Selection) -> str:
 
 
 def final_off(selection: Selection) -> str | None:
-    """Return in one line that the environment's `off` stands against the command line; None where it need not.
+    """Return the warning that the environment's `tool_search=off` overrides the command line; None where it doesn't.
 
-    Elsewhere the command line replaces the environment, so whoever launches a server would look for tools deferred.
+    For all other settings the command line replaces the environment.
     """
     given = dict(selection.slots)
     off, asked = given.get(("tool_search", "env")), given.get(("tool_search", "cli"))
@@ -326,7 +321,7 @@ def final_off(selection: Selection) -> str | None:
 
 
 def off_for_no_match(settings: Effective) -> str | None:
-    """Return in one line that an operator's `off` stands against `no_match=search`; None where there is none."""
+    """Return the warning that an operator's `tool_search=off` overrides `no_match=search`; None where it doesn't."""
     off = dict(settings.searching).get("tool_search")
     if off is None or off.value != OFF:
         return None

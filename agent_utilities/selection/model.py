@@ -1,4 +1,4 @@
-"""The values of a selection: what each channel asks for and where it came from, and the answer to its query."""
+"""The values of a selection: each channel's settings with their origins, and the resolution of its query."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Channel = Literal[
     "file", "project", "env", "cli", "rule", "token", "profile", "project_profile", "query", "header", "meta"
 ]
 Side = Literal["operator", "caller", "profile"]
-"""Whose a setting is; `profile`: the operator wrote it, and it holds for a caller who names the profile it is in."""
+"""Whose a setting is; `profile`: the operator wrote it in a profile, and a caller named that."""
 Policy = Literal["narrow", "override"]
 SearchFieldName = Literal["tool_search", "active", "initial_k", "search_k", "search_turns", "max_active", "max_tools"]
 FlagName = Literal["read_only", "no_destructive"]
@@ -25,24 +25,21 @@ FieldName = BoundName | SearchFieldName | Literal["query", "top_k", "pins", "pro
 
 OPERATOR_CHANNELS: tuple[Channel, ...] = ("file", "project", "env", "cli")
 ACCESS_CHANNELS: tuple[Channel, ...] = ("rule", "token")
-"""What the operator permits one caller: by the rule of access that they fit, and by their token."""
+"""The operator's bounds for one caller: of the rule of access that matches them, and of their token."""
 CALLER_CHANNELS: tuple[Channel, ...] = ("profile", "project_profile", "query", "header", "meta")
 CHANNELS: tuple[Channel, ...] = (*OPERATOR_CHANNELS, *ACCESS_CHANNELS, *CALLER_CHANNELS)
-"""Lowest first; which of them hold together is told by the ranks in `selection/merge.py`."""
+"""Lowest first; the ranks in `selection/merge.py` say which hold together."""
 WRITTEN: tuple[Channel, ...] = (*OPERATOR_CHANNELS, "query", "header", "meta")
-"""Those that somebody writes in."""
+"""Channels that are parsed from text."""
 
 
 def side_of(channel: Channel) -> Side:
-    """Return whose settings a channel has."""
+    """Return the side that a channel belongs to."""
     return "caller" if channel in CALLER_CHANNELS else "operator"
 
 
 def fold(name: str) -> str:
-    """Return the form under which names and tags compare: NFKC, then case-folded.
-
-    Compatibility forms fold together so that a deny can't be dodged by writing a name in another width or case.
-    """
+    """Return a name or tag as it is compared: NFKC, case-folded, so that no other width or case evades a deny."""
     if name.isascii():
         return name.lower()
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
@@ -54,10 +51,7 @@ def _values_of(kind: type[Any]) -> Callable[[object], object]:
 
 
 class HashedOnce:
-    """A frozen dataclass whose hash is made once: every list looks its decision up by several of them.
-
-    To be declared with `eq=False`.
-    """
+    """Base of frozen dataclasses (`eq=False`) that cache their hash: they are keys of each list's cached decision."""
 
     @cached_property
     def _hash(self) -> int:
@@ -75,12 +69,12 @@ class HashedOnce:
 
 @dataclass(frozen=True, slots=True)
 class NameSet:
-    """A set of folded names and `*` globs, as one channel gives it.
+    """A set of folded names and `*` globs of one channel.
 
     Args:
         names: match a component's name or URI, and nothing else.
         toolsets: match a component's name or URI, or any of its tags.
-        everything: `all` was given: every component, tagged or not.
+        everything: `all`: every component, tagged or not.
     """
 
     names: frozenset[str] = frozenset()
@@ -93,17 +87,16 @@ class NameSet:
 
     @property
     def every_name(self) -> frozenset[str]:
-        """What may be a component's name."""
+        """The names and toolsets: each may be a component's name."""
         return self.names | self.toolsets
 
     def spelled(self) -> tuple[str, ...]:
-        """Return the names in a fixed order; `("none",)` for the empty set."""
+        """Return the names sorted; `("none",)` for the empty set."""
         listed = (*(("all",) if self.everything else ()), *sorted(self.every_name))
         return listed or ("none",)
 
 
 NO_NAMES = NameSet()
-"""Names nothing."""
 
 Value = NameSet | bool | int | tuple[str, ...] | Threshold | Active
 
@@ -115,8 +108,8 @@ class Setting:
     Args:
         value: `NameSet` for tools and tags, `bool` for flags, a tuple of texts for the query, `int` for numbers,
             `Threshold` for tool search, `Active` for the active set.
-        origins: the spellings it came by, such as `("header x-mcp-enabled-tools",)`, sorted.
-        side: which side of the trust boundary gave it.
+        origins: the spellings that set it, such as `("header x-mcp-enabled-tools",)`, sorted.
+        side: which side of the trust boundary set it.
     """
 
     value: Value
@@ -137,10 +130,10 @@ Slot = tuple[FieldName, Channel]
 
 @dataclass(frozen=True, eq=False)
 class Selection(HashedOnce):
-    """What the channels ask for, each field kept with its channel; `Selection()` asks for nothing.
+    """The settings of all channels, by field and channel; `Selection()` has none.
 
-    Nothing is resolved here: which channel holds is a question of policy, answered by `effective`.
-    Keeping every channel's value is what makes `merge` a monoid (law L4).
+    Nothing is resolved here: `effective` says which channel's value holds. Keeping every channel's value is what makes
+    `merge` a monoid (law L4).
     """
 
     slots: tuple[tuple[Slot, Setting], ...] = ()
@@ -159,12 +152,12 @@ class Selection(HashedOnce):
 
     @property
     def granted(self) -> Selection:
-        """What the operator permits this one caller, beside what they permit everybody."""
+        """The operator's bounds for this one caller."""
         return self._of(lambda channel: channel in ACCESS_CHANNELS)
 
     @property
     def asked(self) -> Selection:
-        """The rest: what somebody asked for."""
+        """The rest: the settings of all other channels."""
         return self._of(lambda channel: channel not in ACCESS_CHANNELS)
 
     def _of(self, is_of: Callable[[Channel], bool]) -> Selection:
@@ -172,22 +165,20 @@ class Selection(HashedOnce):
         return self if len(slots) == len(self.slots) else Selection(slots) if slots else NOTHING
 
     def gives(self, field: FieldName) -> bool:
-        """Whether any channel gives a field."""
+        """Whether any channel sets a field."""
         return any(slot[0] == field for slot, _ in self.slots)
 
 
 NOTHING = Selection()
-"""The selection that asks for nothing."""
-
 
 Status = Literal["off", "fresh", "stale", "ranked", "no_match", "unavailable"]
-"""`off`: nothing was asked, or queries are off · `fresh`, `stale`: answered by graph and ranker · `ranked`: answered by
-the ranker alone, since the graph is not there · `no_match`, `unavailable`: show all."""
+"""`off`: no query, or queries are off · `fresh`, `stale`: answered by graph and ranker · `ranked`: answered by the
+ranker alone, since the graph is unavailable · `no_match`, `unavailable`: show all."""
 
 ANSWERED: frozenset[Status] = frozenset(("fresh", "stale", "ranked"))
 """The statuses of answers that narrow what is shown."""
 UNANSWERED: frozenset[Status] = frozenset(("no_match", "unavailable"))
-"""Those of queries that were asked and could not be answered, so that everything permitted is shown."""
+"""The statuses of queries that could not be answered, so that everything permitted is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +186,9 @@ class RankedTool:
     """A tool that answers a query.
 
     Args:
-        name: the tool's name.
-        score: what the ranker gives it; None where only the graph found it.
-        words: the words of the query that the ranker found in it, in the query's order.
-        by_usage: whether it stands here for what was called before, and not for the query's words.
+        score: the ranker's; None where only the graph matched it.
+        words: the words of the query that it shares, in the query's order.
+        by_usage: whether past calls put it here, and not the query's words.
     """
 
     name: str
@@ -209,16 +199,15 @@ class RankedTool:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """An answer to one query on one server.
+    """The answer to one query on one server.
 
     Args:
-        status: how the answer came about.
         tools: those that answer the query, best first; they count only where `answered`.
-        cause: for people, why there is no answer, or less of one than there could be; empty where it is whole.
-        n_left_out: how many more tools answer, beyond the `top_k` that were asked for.
-        is_temporary: whether the next request may get a better answer, so that this one is not kept.
-        neighbours: tools that usually go with those that the caller is at, most usual first, whatever was asked; the
-            share of the sessions with those that had it, 0 to 1. They count only as a prior.
+        cause: for people, why the answer is missing or incomplete; empty where it is complete.
+        n_left_out: how many more tools answer, beyond `top_k`.
+        is_temporary: whether the next request may get a better answer, so that this one is not cached.
+        neighbours: tools that usually go with those in use, most usual first, whatever the query; each with the share
+            of the sessions with those that had it, 0 to 1. They count only as a prior.
     """
 
     status: Status = "off"
@@ -240,23 +229,23 @@ class Resolution:
 
     @property
     def ranks(self) -> dict[str, int]:
-        """The place of each tool that answers, by name, from 0; a name that stands twice has its better place."""
+        """The rank of each tool that answers, by name, from 0; of a name that stands twice the better one."""
         return {tool.name: place for place, tool in reversed(list(enumerate(self.tools)))}
 
 
 UNRESOLVED = Resolution()
-"""The answer where nothing was asked, or nothing can answer."""
+"""The resolution where there is no query, or nothing to answer it."""
 
 
 def nearest(name: str, choices: Iterable[str], cutoff: float = 70) -> str | None:
-    """Return the choice most like a name, or None where none is near; ties go to the first in alphabetical order."""
+    """Return the choice most like a name, or None where none is near; of equals the first in alphabetical order."""
     from rapidfuzz import process
     from rapidfuzz.distance import Indel
 
-    found = process.extractOne(name, sorted(choices), scorer=Indel.normalized_similarity, score_cutoff=cutoff / 100)
-    return None if found is None else found[0]
+    match = process.extractOne(name, sorted(choices), scorer=Indel.normalized_similarity, score_cutoff=cutoff / 100)
+    return None if match is None else match[0]
 
 
 def load_comparison() -> None:
-    """Import what comparing takes, 30 ms, which the first request would otherwise wait for."""
+    """Import what `nearest` needs, 30 ms, which the first request would otherwise wait for."""
     from rapidfuzz import process  # noqa: F401

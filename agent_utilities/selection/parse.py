@@ -1,4 +1,4 @@
-"""One field's value, read from the text that a channel holds; what can't be raises `SelectionError`."""
+"""Parsers of each channel's text into selections; malformed text raises `SelectionError`."""
 
 from __future__ import annotations
 
@@ -16,21 +16,19 @@ from agent_utilities.selection.model import NOTHING, Channel, NameSet, Selection
 
 _FLAGS = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off"), False)}
 MAX_PROFILE_NAME = 64
-"""The most characters of a profile's name."""
+"""The longest name of a profile, in characters."""
 MAX_CAPABILITIES = 64
 """The most capabilities that one value may name; far fewer are ever active at once."""
 _IN_TEXT = "\n\r\t"
-"""Control characters that people type in a message: what they paste has several lines."""
+"""Control characters that a query may have: people paste several lines."""
 _COUNT = re.compile(r"[0-9]{1,9}")
 
 
 def read_value(text: str, field: Field, key: str, source: str) -> Value | None:
-    """Return the value of one spelling, or None for blank, which means not set.
+    """Parse one value; None for blank, which means not set.
 
     Args:
-        text: the value as a channel holds it.
-        field: the field that it is of.
-        key: its spelling: a name among toolsets may be a tag, and so may one in a deny (law L2).
+        key: the field's spelling: a name among toolsets may be a tag, and so may one in a deny (law L2).
         source: what an error names.
     """
     _check_characters(text, field, source)
@@ -60,7 +58,7 @@ def _names(text: str, field: Field, *, toolsets: bool, source: str) -> NameSet:
     every = {"all"} if field.kind == "tags" else {"all", "*"}
     everything = not names.isdisjoint(every)
     names -= {*every, "none"}
-    # A deny of a server's name holds (law L2). A pattern's would be too wide: `read*` would deny all tagged `read`.
+    # A name in a deny is a toolset too (law L2). A glob isn't: `read*` would deny all that is tagged `read`.
     is_toolset = {name for name in names if toolsets or (field.name == "deny_tools" and "*" not in name)}
     return NameSet(names - is_toolset, frozenset(is_toolset), everything)
 
@@ -105,11 +103,11 @@ def _threshold(text: str, source: str) -> Threshold:
     lowered = text.lower()
     if lowered in _FLAGS:
         return ON if _FLAGS[lowered] else OFF
-    found = re.fullmatch(r"auto(?::([0-9]{1,9}))?", lowered)
-    if found is None or (found[1] and int(found[1]) == 0):
+    match = re.fullmatch(r"auto(?::([0-9]{1,9}))?", lowered)
+    if match is None or (match[1] and int(match[1]) == 0):
         hint = "use off, on, auto, or auto:N for more than N tools, such as auto:80"
         raise SelectionError("not a mode of tool search", text, source, hint)
-    return Threshold(int(found[1])) if found[1] else AUTO
+    return Threshold(int(match[1])) if match[1] else AUTO
 
 
 _Reader = Callable[[str, str], Value]
@@ -125,40 +123,38 @@ _KINDS: dict[ValueKind, tuple[type, str, _Reader | None]] = {
     "profile": (str, "give one name", _profile),
     "capabilities": (list, "give a list of names", _capabilities),
 }
-"""By the kind of a field: the type that its values have beside text, what to give, and what reads a text with its
-source; None for names, which are read by their field and key too."""
+"""By kind of field: the type of its JSON values beside text, the hint for any other, and the parser of a text and its
+source; None for names, which are parsed by field and key too."""
 
 
 MAX_BYTES = 8192
-"""The most bytes of selection values that one channel may give, and the most of its query."""
+"""The most bytes of one channel's values, and of its query."""
 CUT = f", cut to {MAX_BYTES} bytes"
-"""What is told of a query of more, beside where it is from."""
+"""Added to the source of a query that was cut."""
 MAX_NAMES = 512
-"""The most names that one field of one channel may give."""
+"""The most names of one field in one channel."""
 MAX_GLOBS = 64
-"""The most names with a `*` that one field of one channel may give; each costs a scan of the catalog."""
-
+"""The most globs of one field in one channel; each costs a scan of the catalog."""
 MAX_KEYS = 512
-"""The most keys that one channel may give, known or not; each is looked at."""
+"""The most keys of one channel, known or not; each is looked at."""
 
 _ENV_PREFIX = re.compile(r"(X[-_])?MCP[-_]", re.IGNORECASE)
 _ENCODED = re.compile(r"utf-8'[a-z0-9-]*'((?:%[0-9a-f]{2}|[!#$&+.^_`|~0-9a-z-])*)", re.IGNORECASE | re.ASCII)
 _SHOWN_KEY = 40
 _LABEL: dict[Channel, str] = {"env": "env", "cli": "option", "query": "query", "header": "header", "meta": "_meta"}
-"""What errors call a channel; that of a file is told with its name."""
+"""The name of a channel in errors; a file has its own."""
 
 
 def read_env(environ: Mapping[str, str], *, known: Iterable[str] = ()) -> Selection:
-    """Return the selection in environment variables.
+    """Parse `MCP_*` environment variables, in any case.
 
     Args:
-        environ: the variables, in any case; those that do not begin with `MCP_` are passed over.
         known: further `MCP_*` names in use, never taken for a misspelling.
     """
     others = frozenset(known)
     own = sorted(key for key in environ if _ENV_PREFIX.match(key) and key not in others)
-    given = [(key, unquoted(environ[key])) for key in own]
-    return read_pairs(given, "env")
+    pairs = [(key, unquoted(environ[key])) for key in own]
+    return read_pairs(pairs, "env")
 
 
 _QUOTED = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)')\s*""")
@@ -167,17 +163,17 @@ _QUOTED = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)')\s*""")
 def unquoted(text: str) -> str:
     """Return a variable's value without the quotes that `docker --env-file` leaves around it, or around each name."""
     parts = [text] if _QUOTED.fullmatch(text) else text.split(",")
-    found = [_QUOTED.fullmatch(part) for part in parts]
-    return ",".join(each[1] or each[2] or "" for each in found if each) if all(found) else text
+    matches = [_QUOTED.fullmatch(part) for part in parts]
+    return ",".join(each[1] or each[2] or "" for each in matches if each) if all(matches) else text
 
 
 def read_cli(options: Iterable[tuple[str, str]]) -> Selection:
-    """Return the selection in command-line options, given as (`--option`, value) pairs."""
+    """Parse command-line options: (`--option`, value) pairs."""
     return read_pairs(options, "cli")
 
 
 def read_request(query_string: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> Selection:
-    """Return the selection of one HTTP request."""
+    """Parse the URL query and headers of one HTTP request."""
     if len(headers) > MAX_KEYS:
         raise SelectionError("too many headers", f"{len(headers)} headers", "headers", f"give at most {MAX_KEYS}")
     pairs = query_pairs(query_string)
@@ -189,19 +185,19 @@ def read_request(query_string: bytes, headers: tuple[tuple[bytes, bytes], ...]) 
 
 
 def read_meta(meta: object) -> Selection:
-    """Return the selection in the `_meta` of one MCP request: an object under `META_KEY`, keyed as the URL query is.
+    """Parse the `_meta` of one MCP request: an object under `META_KEY`, keyed as the URL query is.
 
-    Lists and booleans may be written as such, or as the text that a URL would hold; null and blank mean not set, an
-    empty list means none. The object is ours alone, so a key that nothing bears is refused, misspelt or not.
+    Lists and booleans may be JSON, or the text that a URL would hold; null and blank mean not set, an empty list means
+    none. The object is ours alone, so every unknown key is refused, misspelt or not.
     """
-    given = meta.get(META_KEY) if isinstance(meta, Mapping) else None
-    if given is None:
+    own = meta.get(META_KEY) if isinstance(meta, Mapping) else None
+    if own is None:
         return NOTHING
-    if not isinstance(given, Mapping):
+    if not isinstance(own, Mapping):
         hint = 'give one such as {"tools": ["git_log"], "read_only": true}'
-        raise SelectionError("not an object", given, f"_meta {META_KEY}", hint)
+        raise SelectionError("not an object", own, f"_meta {META_KEY}", hint)
     pairs: list[tuple[str, str]] = []
-    for key, value in given.items():
+    for key, value in own.items():
         field = field_of(str(key), "meta")
         if field is None:
             _check_unknown(str(key), "", "meta")
@@ -213,7 +209,7 @@ def read_meta(meta: object) -> Selection:
 
 
 def text_of(value: object, field: Field, source: str) -> str:
-    """Return a JSON or TOML value as the text that the other channels would hold."""
+    """Convert a JSON or TOML value to the text that the other channels would hold."""
     wanted, hint, _ = _KINDS[field.kind]
     if isinstance(value, str):
         return value
@@ -228,7 +224,7 @@ def text_of(value: object, field: Field, source: str) -> str:
 
 
 def query_pairs(query_string: bytes) -> list[tuple[str, str]]:
-    """Return the keys and values of a URL query, a flag without a value as one that is true; else as `read_request`."""
+    """Split a URL query into keys and values; a flag without a value is true. Raises what `read_request` does."""
     if not query_string:
         return []
     if len(query_string) > 8 * MAX_BYTES:
@@ -251,7 +247,7 @@ def _is_bare_flag(part: str) -> bool:
 
 
 def encoded_header(text: str) -> str:
-    """Return a header's value that `read_request` reads as a text: as it stands where that can be sent.
+    """Encode a text as a header's value that `read_request` parses.
 
     Source: RFC 8187, 3.2.1, `ext-value`, for what isn't ASCII.
     """
@@ -270,7 +266,7 @@ def _header_text(raw: bytes, source: str) -> str:
 
 
 def utf8_text(raw: bytes, source: str) -> str:
-    """Return the text of some bytes."""
+    """Decode UTF-8; raises `SelectionError`."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -278,12 +274,10 @@ def utf8_text(raw: bytes, source: str) -> str:
 
 
 def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str = "", *, place: str = "") -> Selection:
-    """Return the selection in keys and values of a channel.
+    """Parse the keys and values of a channel.
 
     Args:
-        pairs: keys and values.
-        channel: which.
-        origin: what explanations and errors name as their source; the channel and the key where empty.
+        origin: what explanations and errors name as the source; the channel and the key where empty.
         place: what they name before the key, in place of the channel.
     """
     settings: list[Selection] = []
@@ -309,15 +303,15 @@ def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str =
         elif isinstance(setting.value, Active):
             check_active_count(len(setting.value.names), ", ".join(setting.origins))
         elif name == "profile" and isinstance(setting.value, tuple) and len(setting.value) > 1:
-            given = ", ".join(setting.value)
-            raise SelectionError("more than one profile", given, ", ".join(setting.origins), "name one")
+            named = ", ".join(setting.value)
+            raise SelectionError("more than one profile", named, ", ".join(setting.origins), "name one")
     return merged
 
 
 def _within(text: str, source: str, n_before: int) -> tuple[str, str, int]:
-    """Return what fits of a text, its source, which says where it was cut, and how many bytes there are by now.
+    """Cut a query to the bytes that are left; return it, its source, which says so, and how many bytes there are now.
 
-    A query is a preference, and a long one is still one (law L5).
+    A query is a preference: a long one is cut, not refused (law L5).
     """
     raw = text.encode("utf-8", "surrogatepass")
     room = MAX_BYTES - n_before
@@ -327,7 +321,7 @@ def _within(text: str, source: str, n_before: int) -> tuple[str, str, int]:
 
 
 def _check_unknown(key: str, value: str, channel: Channel) -> None:
-    """Refuse a key that is no field's here, but is near one, or is one's that another channel has."""
+    """Refuse an unknown key that resembles a field, or is a field of another channel."""
     label = _LABEL[channel]
     if (elsewhere := given_elsewhere(key, channel)) is not None:
         if value.strip():

@@ -1,4 +1,4 @@
-"""What a settings file says, read from its parsed table, and what the profiles in it come to for whoever names one."""
+"""The selection, settings and profiles of a settings file, and the selection of whoever names a profile."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from agent_utilities.selection.model import NOTHING, Channel, NameSet, Selection
 from agent_utilities.selection.parse import MAX_PROFILE_NAME, read_pairs, text_of
 
 FileChannel = Literal["file", "project"]
-"""Whose a file is: the user's, or the working folder's, which may be somebody else's work."""
+"""The user's file, or the working folder's, which may be somebody else's work."""
 
 PROFILES = "profiles"
 """The key of the table of profiles."""
 NO_PROFILE = "none"
-"""The name that stands for no profile."""
+"""The name of no profile."""
 QUOTA = "quota"
-"""The setting of quotas, and the key of a profile's own."""
+"""The setting of quotas, and the key of a profile's own quota."""
 EVERYTHING = "all"
-"""What a rule of access names where it takes nothing away."""
+"""The profile of a rule of access that denies nothing."""
 
 _STEMS = sorted(stem for row in FIELDS if "file" in row.channels for stem in row.stems)
 
 
 @dataclass(frozen=True, slots=True)
 class FileSetting:
-    """A setting that is no selection field, as a file has it."""
+    """A file's value of a setting that is no selection field."""
 
     value: object
     source: str
@@ -38,14 +38,12 @@ class FileSetting:
 
 @dataclass(frozen=True, slots=True)
 class FileFields:
-    """What one file says.
+    """The content of one settings file.
 
     Args:
-        name: the file, as people read it.
-        channel: whose it is.
         selection: its selection fields, outside of profiles.
         profiles: the selection of each profile, by folded name.
-        settings: its other settings, by name; profiles' quotas stand in `quota`, under `profiles`.
+        settings: its other settings, by name; profiles' quotas are in `quota`, under `profiles`.
     """
 
     name: str
@@ -58,11 +56,11 @@ class FileFields:
 def read_fields(
     table: Mapping[str, Any], name: str, channel: FileChannel, settings: Collection[str], tables: Collection[str] = ()
 ) -> FileFields:
-    """Return what a file says; nothing in it is passed over, for all of it is ours.
+    """Read the table of a file; no key is ignored, since the file is ours alone.
 
     Args:
         settings: the names of settings that are no selection fields.
-        tables: the tables whose keys are settings, after the table's name and a `_`.
+        tables: the tables whose keys are settings, prefixed with the table's name and a `_`.
 
     Raises:
         SelectionError: a key is unknown, or a value can't be read.
@@ -96,12 +94,12 @@ def _flat(table: Mapping[str, Any], tables: Collection[str], place: str) -> Iter
             raise SelectionError("not a table", value, f"{place}{key}", f"write it as [{key}] with its keys below")
 
 
-def _profiles(given: object, channel: FileChannel, place: str) -> Iterator[tuple[str, Selection]]:
+def _profiles(tables: object, channel: FileChannel, place: str) -> Iterator[tuple[str, Selection]]:
     hint = 'write each as a table, such as [profiles.review] with tools = ["git_log"] in it'
-    if not isinstance(given, Mapping):
-        raise SelectionError("not a table", given, f"{place}{PROFILES}", hint)
+    if not isinstance(tables, Mapping):
+        raise SelectionError("not a table", tables, f"{place}{PROFILES}", hint)
     taken: set[str] = set()
-    for name, table in given.items():
+    for name, table in tables.items():
         source = f"{place}{PROFILES}.{name}"
         if (folded := _profile_name(name, source)) in taken:
             raise SelectionError("a profile of this name stands before it", name, source, "keep one of them")
@@ -118,11 +116,11 @@ def _profiles(given: object, channel: FileChannel, place: str) -> Iterator[tuple
 
 
 def _with_quotas(setting: FileSetting | None, table: Mapping[str, Any], place: str) -> dict[str, FileSetting]:
-    given: Mapping[str, Any] = next((value for key, value in table.items() if key.lower() == PROFILES), {})
-    quotas = {fold(name): profile[QUOTA] for name, profile in given.items() if QUOTA in profile}
+    profiles: Mapping[str, Any] = next((value for key, value in table.items() if key.lower() == PROFILES), {})
+    quotas = {fold(name): profile[QUOTA] for name, profile in profiles.items() if QUOTA in profile}
     others = setting.value if setting is not None else {}
     if not isinstance(others, Mapping):
-        return {}  # which is told where settings are read
+        return {}  # refused where settings are checked
     if PROFILES in others:
         hint = f"write each as [{PROFILES}.NAME.{QUOTA}]"
         raise SelectionError("unknown key", PROFILES, f"{place}{QUOTA}.{PROFILES}", hint)
@@ -155,35 +153,32 @@ def _unknown(key: str, channel: FileChannel, place: str, known: Collection[str])
 
 _OF_CALLER: dict[Channel, Channel] = {"file": "profile", "project": "project_profile"}
 _ADDING_UP = frozenset(("deny_tools", "deny_tags", "pins"))
-"""Fields that add up over channels, so that none replaces another's."""
+"""Fields that add up over channels."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsFiles:
-    """What the settings files say, and what the profiles in them come to for whoever names one.
+    """The settings files, the user's before the project's, and the selection of whoever names a profile in them.
 
-    Of several that one side names, that of the highest channel holds; but the denies of every one named do, for no
-    channel lifts another's deny (law L2). Where the user's file and the project's define one of the same name, both
-    hold as the files themselves do: the project's bounds beside the user's.
-
-    Args:
-        files: the files, the user's before the project's.
+    Of several profiles that one side names, the highest channel's holds; but the denies of each do, since no channel
+    lifts another's deny (law L2). Where both files define one of the same name, both hold as the files themselves do:
+    the project's bounds beside the user's.
     """
 
     files: tuple[FileFields, ...] = ()
 
     @property
     def selection(self) -> Selection:
-        """Their selection fields, outside of profiles."""
+        """Their merged selection fields, outside of profiles."""
         return merge(*(file.selection for file in self.files))
 
-    def for_operator(self, given: Selection) -> Selection:
-        """Return what the operator gave, with the profiles that they named taken in over their files' other fields.
+    def for_operator(self, operator: Selection) -> Selection:
+        """Return the operator's selection with the profiles that it names, over their files' other fields.
 
         Raises:
             SelectionError: there is no such profile.
         """
-        named = _named(given, model.OPERATOR_CHANNELS)
+        named = _named(operator, model.OPERATOR_CHANNELS)
         for name, setting in named.values():
             if name not in self._known:
                 raise self._unknown(name, setting)
@@ -196,14 +191,14 @@ class SettingsFiles:
         if of_project is not None:
             taken += [_moved(file.profiles.get(of_project[0], NOTHING), {"file": "project"}) for file in self.files]
         for profile in taken:
-            given = _over(given, profile)
-        return merge(given, *self._denies(name for name, _ in named.values()))
+            operator = _over(operator, profile)
+        return merge(operator, *self._denies(name for name, _ in named.values()))
 
     def for_caller(self, caller: Selection) -> Selection:
-        """Return what a caller asked for, with the profiles that they named taken in, below all else that they gave.
+        """Return a caller's selection with the profiles that it names, below all of the caller's other channels.
 
         Raises:
-            SelectionError: there is no such profile; which there are is not told.
+            SelectionError: there is no such profile; the error names no other.
         """
         named = _named(caller, model.CALLER_CHANNELS)
         if not named:
@@ -221,10 +216,10 @@ class SettingsFiles:
         return frozenset((NO_PROFILE, *(name for file in self.files for name in file.profiles)))
 
     def for_access(self, name: str, channel: Channel, origin: str) -> Selection:
-        """Return what a profile permits to whom a rule of access or a token gives it.
+        """Return the bounds of the profile that a rule of access or a token names.
 
         Args:
-            name: the profile; `all` takes nothing away, and `none`, like a name that no profile has, everything.
+            name: the profile; `all` denies nothing, and `none`, like an unknown name, everything.
         """
         folded = fold(name)
         if folded == EVERYTHING:
@@ -241,7 +236,7 @@ class SettingsFiles:
         )
 
     def has(self, name: str) -> bool:
-        """Return whether the user's file has a profile of a name."""
+        """Whether the user's file has a profile of this name."""
         return any(file.channel == "file" and fold(name) in file.profiles for file in self.files)
 
     def _denies(self, names: Iterable[str]) -> list[Selection]:
@@ -263,7 +258,7 @@ class SettingsFiles:
 
 
 def _moved(profile: Selection, to: Mapping[Channel, Channel], side: Side = "operator") -> Selection:
-    """Return a profile as it holds in other channels; to callers what the operator wrote is not told as their own."""
+    """Return a profile's settings moved to other channels; what the operator wrote stays marked as not the caller's."""
     slots = (
         ((field, to.get(channel, channel)), replace(setting, side=side)) for (field, channel), setting in profile.slots
     )
@@ -271,16 +266,16 @@ def _moved(profile: Selection, to: Mapping[Channel, Channel], side: Side = "oper
 
 
 def _over(lower: Selection, upper: Selection) -> Selection:
-    """Return two selections with the upper's settings in place of the lower's in the same channel, or added to them."""
+    """Merge two selections; the upper's settings replace the lower's of the same channel, unless the field adds up."""
     replaced = {slot for slot, _ in upper.slots if slot[0] not in _ADDING_UP}
     return merge(Selection(tuple(entry for entry in lower.slots if entry[0] not in replaced)), upper)
 
 
 def _named(selection: Selection, channels: Sequence[Channel]) -> dict[Channel, tuple[str, Setting]]:
-    """Return the profile that each channel names, if any, with the setting that does; the lowest channel first."""
-    given = ((channel, selection.get("profile", channel)) for channel in channels)
+    """Return each channel's profile, if any, with the setting that names it; the lowest channel first."""
+    settings = ((channel, selection.get("profile", channel)) for channel in channels)
     return {
         channel: (setting.value[0], setting)
-        for channel, setting in given
+        for channel, setting in settings
         if setting is not None and isinstance(setting.value, tuple)
     }
