@@ -1,4 +1,4 @@
-"""The error tree. Messages say what is wrong, the value, where it came from, and what would do."""
+"""The error tree. Messages say what is wrong, the value, its source, and what would be accepted."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ class AgentUtilitiesError(Exception):
 
 
 class InputError(AgentUtilitiesError, ValueError):
-    """Input that can't be taken: refused whole, so that nothing is lost or widened silently.
+    """Invalid input: refused as a whole, so that nothing is lost or widened silently.
 
     Args:
         what: what is wrong, lower case and without blame.
-        value: the input as it came; shortened to 120 characters for display.
+        value: the input; shortened to 120 characters for display.
         source: where it came from, such as `header x-mcp-top-k` or `env MCP_TOP_K`.
-        hint: the nearest input that would do.
+        hint: the nearest valid input.
     """
 
     def __init__(self, what: str, value: object, source: str, hint: str) -> None:
@@ -32,7 +32,7 @@ class InputError(AgentUtilitiesError, ValueError):
 
 
 class SelectionError(InputError):
-    """A malformed selection: a bound or preference that can't be read."""
+    """A malformed bound or preference."""
 
 
 class SettingsError(InputError):
@@ -40,15 +40,15 @@ class SettingsError(InputError):
 
 
 class RankerError(AgentUtilitiesError, RuntimeError):
-    """A ranker can't do its work; a plainer one takes its place."""
+    """A ranker failed; a simpler one replaces it."""
 
 
 def said_of(message: str) -> str:
-    """Return what pydantic says of a value, in lower case, without the kind of exception that a check raised."""
-    told = " ".join(message.removeprefix("Value error, ").removeprefix("Assertion failed, ").split())
-    return told[:1].lower() + told[1:]
+    """Return pydantic's message in lower case, without the kind of exception that a validator raised."""
+    text = " ".join(message.removeprefix("Value error, ").removeprefix("Assertion failed, ").split())
+    return text[:1].lower() + text[1:]
 
 
 def shortened(text: str) -> str:
-    """Return a text as an error shows it: 120 characters of it at most."""
+    """Return the first 120 characters of a text."""
     return text if len(text) <= _VALUE_LIMIT else text[: _VALUE_LIMIT - 1] + "…"

@@ -1,4 +1,4 @@
-"""The operator's settings that are not selection fields, read from files and from `MCP_*` environment variables."""
+"""The operator's settings that are not selection fields, parsed from files and `MCP_*` environment variables."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class Settings(BaseModel):
 
 _LISTS = ("allowed_hosts", "allowed_origins")
 _NAMES = ("auth_scopes", "auth_absent", "audit_arguments")
-"""Settings that are lists in a file, and in the environment text with commas between."""
+"""Settings that are lists in a file, and comma-separated in the environment."""
 TABLES = ("auth", "audit")
 """Tables of a file whose keys are settings: `[auth] issuer` is `auth_issuer`."""
 
@@ -184,44 +184,41 @@ VARIABLES: tuple[str, ...] = tuple(variable(field) for field in Settings.model_f
 
 
 def read_settings(environ: Mapping[str, str], files: Sequence[Mapping[str, FileSetting]] = ()) -> Settings:
-    """Return the settings in files and environment variables; blank means not set.
+    """Parse the settings of files and environment variables; blank means not set.
 
     Args:
-        environ: the environment, over every file.
-        files: what files say by a setting's name, the lowest first; each was `checked` when it was read.
+        environ: overrides every file.
+        files: each file's settings by name, the lowest first; each was `checked` when it was read.
 
     Raises:
-        SettingsError: a value can't be read.
+        SettingsError: a value is invalid.
     """
     texts = {field: unquoted(environ.get(variable(field), "")).strip() for field in Settings.model_fields}
     in_environ = {field: FileSetting(text, f"env {variable(field)}") for field, text in texts.items() if text}
-    given: dict[str, FileSetting] = {}
+    merged: dict[str, FileSetting] = {}
     for layer in (*files, in_environ):
-        given |= layer
-    return checked(given)
+        merged |= layer
+    return checked(merged)
 
 
-def checked(given: Mapping[str, FileSetting]) -> Settings:
-    """Return the settings that some values come to.
-
-    Raises:
-        SettingsError: a value can't be read.
-    """
-    values = {field: _plain(field, setting) for field, setting in given.items()}
+def checked(by_field: Mapping[str, FileSetting]) -> Settings:
+    """Validate the values of some fields, and return the settings; raises `SettingsError`."""
+    values = {field: _plain(field, setting) for field, setting in by_field.items()}
     try:
         settings = Settings.model_validate({field: value for field, value in values.items() if value != ""})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])
-        told = said_of(first["msg"])
-        raise SettingsError(f"{field} can't be read", values[field], given[field].source, told) from None
-    sources = [given[field].source if field in given else "" for field in _LISTS]
+        raise SettingsError(
+            f"{field} can't be read", values[field], by_field[field].source, said_of(first["msg"])
+        ) from None
+    sources = [by_field[field].source if field in by_field else "" for field in _LISTS]
     check_hosts(settings.allowed_hosts, settings.allowed_origins, *sources)
     return settings
 
 
 def of_fastmcp(error: ValueError) -> SettingsError | None:
-    """Return what is said of a variable that FastMCP can't read when it is imported; None for any other error."""
+    """Return our error for a variable that FastMCP can't parse when it is imported; None for any other error."""
     if not isinstance(error, ValidationError) or error.title != "Settings":
         return None
     first = error.errors(include_url=False)[0]
@@ -231,7 +228,7 @@ def of_fastmcp(error: ValueError) -> SettingsError | None:
 
 
 def _plain(field: str, setting: FileSetting) -> object:
-    """Return a value as the model takes it: text as it is written where case counts, a list of hosts as one text."""
+    """Convert a value for the model: text keeps its case where the field is text, a list becomes one text."""
     value, kind = setting.value, Settings.model_fields[field].annotation
     if field == "capabilities" and isinstance(value, str):
         return _pairs(value, setting.source)
@@ -255,11 +252,7 @@ def _pairs(text: str, source: str) -> dict[str, str]:
 
 
 def check_hosts(hosts: str, origins: str, hosts_source: str, origins_source: str) -> None:
-    """Check that hosts and origins can be read.
-
-    Raises:
-        SettingsError: one can't.
-    """
+    """Raise `SettingsError` where a host or an origin is invalid."""
     if hosts or origins:
         from agent_utilities.runtime.hosts import read_patterns
 

@@ -1,6 +1,6 @@
-"""`agent-utilities.toml`: the user's file, and the project's over it, found and read.
+"""`agent-utilities.toml`: reads the user's file, and the project's over it.
 
-A project's file may be somebody else's work, so it narrows, and leads nothing out.
+A project's file may be somebody else's work: it may narrow, and not change who gets in or where data goes.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from agent_utilities.settings import TABLES, Settings, checked, read_settings
 FILE = "agent-utilities.toml"
 """The name of a settings file."""
 VARIABLE = "MCP_CONFIG_FILE"
-"""The environment variable that names the one file to read; `none` where none is to be."""
+"""The environment variable that names the one file to read, or `none`."""
 MAX_BYTES = 1024 * 1024
-"""The most bytes that a file may have."""
 
 _DEEP = re.compile(r"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){16}""")
-"""A key of many parts, which the parser takes minutes for where there are thousands."""
+"""A key of many parts: for thousands of parts tomllib takes minutes."""
 _RULE = re.compile(rb"^[ \t]*\[\[[ \t]*access[ \t]*\]\]", re.MULTILINE)
-"""Where a rule of access begins: tomllib tells no lines."""
+"""The first line of a rule of access: tomllib reports no line numbers."""
 _PASS_ON = f"{VARIABLE}=none reads none"
 
 _ELSEWHERE = "set it in your own file or in the environment"
 _USAGE = ("off", "auto", "counts", "words")
-"""What is logged, the least first."""
+"""The values of `usage`, from the least that is logged to the most."""
 
 _REFUSED = {
     **dict.fromkeys(("allowed_hosts", "allowed_origins"), "who gets in"),
@@ -52,21 +51,17 @@ _REFUSED = {
     "usage_days": "how long anything is kept",
     "usage_rows": "how much is kept",
 }
-"""Settings that a project's file may not have, and what it would say by each."""
+"""Settings that a project's file may not have, each with what it would decide."""
 
 
 def read_files(environ: Mapping[str, str] | None = None) -> SettingsFiles:
-    """Return what the settings files say.
-
-    The working folder's file is read over the user's; both stand below the environment. `MCP_CONFIG_FILE` names one
-    file to read in place of both, or `none`.
+    """Read the settings files: the working folder's over the user's, or the one that `MCP_CONFIG_FILE` names.
 
     Args:
-        environ: an environment that stands for the process's: no file is looked for beside it, so that it alone says
-            what holds; one that it names is read. The process's own where None.
+        environ: replaces the process's environment, and then only a file that it names is read.
 
     Raises:
-        InputError: a file can't be read, or says what it may not.
+        InputError: a file can't be read, is malformed, or has a setting that it may not have.
     """
     named = unquoted((os.environ if environ is None else environ).get(VARIABLE, "")).strip()
     if named.lower() in ("none", "off"):
@@ -89,7 +84,7 @@ def read_files(environ: Mapping[str, str] | None = None) -> SettingsFiles:
 
 
 def settings_of(environ: Mapping[str, str]) -> Settings:
-    """Return the settings that hold in an environment, those of files under it; see `read_files`."""
+    """Return the settings of an environment over those of files; see `read_files`."""
     files = read_files(None if environ is os.environ else environ).files
     return read_settings(environ, [file.settings for file in files])
 
@@ -116,7 +111,7 @@ def _content(path: Path) -> bytes | None:
 
 def _fields(content: bytes, name: str, channel: FileChannel) -> FileFields:
     table = _table(content, name)
-    lines = [content.count(b"\n", 0, found.start()) + 1 for found in _RULE.finditer(content)]
+    lines = [content.count(b"\n", 0, match.start()) + 1 for match in _RULE.finditer(content)]
     if isinstance(rules := table.get("access"), list) and len(rules) == len(lines):
         table["access"] = [{**rule, "line": line} for rule, line in zip(rules, lines, strict=True)]
     fields = read_fields(table, name, channel, Settings.model_fields, TABLES)
@@ -143,8 +138,8 @@ def _check_project(file: FileFields, own: FileFields | None) -> FileFields:
     for name, setting in file.settings.items():
         if reason := _refused(name, setting):
             raise SettingsError(reason, setting.value, setting.source, _ELSEWHERE)
-    asked, given = (each.settings.get("usage") if each is not None else None for each in (file, own))
-    if asked and given and _n_logged(asked) > _n_logged(given):
+    usage, own_usage = (each.settings.get("usage") if each is not None else None for each in (file, own))
+    if usage and own_usage and _n_logged(usage) > _n_logged(own_usage):
         return replace(file, settings={n: setting for n, setting in file.settings.items() if n != "usage"})
     return file
 

@@ -1,1 +1,1 @@
-"""What a server has: its components as policy needs to know them, and its tools as rankers read them."""
+"""A server's components: as policy judges them, as rankers read them, and what they cost in a prompt."""

@@ -1,4 +1,4 @@
-"""The context report: what of a server is in an agent's prompt on every turn, what it costs, and what is too much."""
+"""The context report: what a server puts into an agent's prompt on every turn, how many tokens, and when to warn."""
 
 from __future__ import annotations
 
@@ -9,41 +9,40 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 ESTIMATE = "an estimate: bytes of compact JSON / 3.8"
-"""What counts where no tokenizer does, as reports name it."""
+"""How reports name `n_tokens`."""
 _BYTES_PER_TOKEN = 3.8
 _KEYS_FOR_MODELS = ("name", "description", "inputSchema")
 
 
 def n_tokens(shown: Mapping[str, Any] | str) -> int:
-    """Return about how many tokens a tool's definition, or a text, takes in a prompt, on every turn.
+    """Estimate the tokens of a tool's definition, or of a text, without a tokenizer: bytes over 3.8.
 
-    An estimate that needs no tokenizer: bytes of what a model is shown over 3.8, for planning and comparing rather than
-    for billing; providers' own counts differ from one another by more than its error.
+    For planning, not for billing; providers' own counts differ from one another by more than its error.
     """
     return round(len(text_for_models(shown).encode("utf-8", "surrogatepass")) / _BYTES_PER_TOKEN)
 
 
 def text_for_models(shown: Mapping[str, Any] | str) -> str:
-    """Return what hosts hand to a model: of a tool name, description and input schema, as compact JSON."""
+    """Return the text that hosts give a model: a tool's name, description and input schema as compact JSON."""
     if isinstance(shown, str):
         return shown
     return json.dumps(for_models(shown), ensure_ascii=False, separators=(",", ":"))
 
 
 def for_models(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a tool's definition hosts hand to a model."""
+    """Return the part of a tool's definition that hosts give a model."""
     return {key: definition[key] for key in _KEYS_FOR_MODELS if key in definition}
 
 
 MANY_TOOLS = 40
-"""More listed tools than this are many: models choose among them less and less well."""
+"""From more listed tools on a warning is due: models choose among them less and less well."""
 MANY_TOKENS = 10_000
-"""More tokens of listed tools than this are many: they are in the prompt on every turn."""
+"""The same of listed tools' tokens, which are in the prompt on every turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedTool:
-    """What counts of a tool that callers are listed."""
+    """The facts of a listed tool that `surface_warning` reads."""
 
     tags: frozenset[str]
     read_only: bool
@@ -51,9 +50,9 @@ class ListedTool:
 
 
 def surface_warning(tools: Sequence[ListedTool], *, can_defer: bool, defers: bool) -> str | None:
-    """Return in one line that what callers are listed is large, and what would cut it; None where it is not.
+    """Return the warning that a list is large, with what would cut it; None where it is not.
 
-    It names toolsets, so it is for the operator's eyes.
+    It names toolsets, so it is for operators alone.
     """
     if not is_large(len(tools), sum(tool.tokens for tool in tools)):
         return None
@@ -64,12 +63,12 @@ def surface_warning(tools: Sequence[ListedTool], *, can_defer: bool, defers: boo
 
 
 def is_large(n_tools: int, n_tokens: int = 0) -> bool:
-    """Whether so many listed tools, or so many tokens of them, are to be warned of."""
+    """Whether so many listed tools, or tokens of them, are worth a warning."""
     return n_tools > MANY_TOOLS or n_tokens > MANY_TOKENS
 
 
 def open_warning(*, defers: bool) -> str:
-    """Return the same as anybody may read it: without a name or a number that is not everybody's to know."""
+    """Return the same warning for everybody: without names and numbers."""
     cuts = "fewer --pin" if defers else "--tool-search on, --toolsets or --read-only"
     return (
         f"a large surface: over {MANY_TOOLS} tools or {MANY_TOKENS:,} tokens in every prompt; {cuts} would cut it; "
@@ -80,14 +79,14 @@ def open_warning(*, defers: bool) -> str:
 def _cuts(tools: Sequence[ListedTool], *, can_defer: bool, defers: bool) -> list[str]:
     cuts = ["fewer --pin would cut it"] if defers else ["--tool-search on defers all but --pin"] if can_defer else []
     if (toolset := _largest_toolset(tools)) is not None:
-        cuts.append(f"--toolsets {toolset} leaves {_told([tool for tool in tools if toolset in tool.tags])}")
+        cuts.append(f"--toolsets {toolset} leaves {_size([tool for tool in tools if toolset in tool.tags])}")
     if any(tool.read_only for tool in tools) and not all(tool.read_only for tool in tools):
-        cuts.append(f"--read-only leaves {_told([tool for tool in tools if tool.read_only])}")
+        cuts.append(f"--read-only leaves {_size([tool for tool in tools if tool.read_only])}")
     return cuts
 
 
 def _largest_toolset(tools: Sequence[ListedTool]) -> str | None:
-    """Return the tag whose tools cost most, of those that not all bear; the first in the alphabet of equal ones."""
+    """Return the tag whose tools cost most, of those that not every tool has; of equals the first alphabetically."""
     n_bearing, costs = Counter[str](), Counter[str]()
     for tool in tools:
         n_bearing.update(tool.tags)
@@ -96,22 +95,18 @@ def _largest_toolset(tools: Sequence[ListedTool]) -> str | None:
     return min(partial, key=lambda tag: (-costs[tag], tag), default=None)
 
 
-def _told(tools: Sequence[ListedTool]) -> str:
+def _size(tools: Sequence[ListedTool]) -> str:
     return f"{len(tools)} ({sum(tool.tokens for tool in tools):,} tokens)"
 
 
 ENTRY_TOOLS = "entry tools"
-"""`tool_search` and `call_tool`, there while something is deferred."""
 PINS = "pins"
-"""Tools that are never deferred."""
 ATTACHED = "attached"
-"""Deferred tools that the words of a turn brought back."""
 ACTIVE = "active"
-"""Deferred tools that search, load or a call brought back."""
+"""Loaded tools: those that search, load or a call activated."""
 LISTED = "listed"
-"""All visible tools, where none is deferred by tool search."""
+"""All visible tools, where tool search defers none."""
 INSTRUCTIONS = "instructions"
-"""What the server says of itself to models."""
 DEFERRED = "deferred"
 """Tools that are permitted and not visible: what they would cost."""
 SECTIONS = (ENTRY_TOOLS, PINS, ATTACHED, ACTIVE, LISTED, INSTRUCTIONS, DEFERRED)
@@ -121,14 +116,14 @@ _WHILE_DEFERRING = (ENTRY_TOOLS, PINS, ATTACHED, ACTIVE)
 Definition = Mapping[str, Any]
 """A tool as `tools/list` sends it."""
 SectionTool = tuple[str, str, Definition]
-"""A section, the server that a tool in it is from, and the tool."""
+"""A section, the server of a tool in it, and the tool."""
 Count = Callable[[Mapping[str, Any] | str], int]
 """Returns how many tokens a definition or a text takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextRow:
-    """What the tools of one server cost in one section."""
+    """The tokens of one server's tools in one section."""
 
     section: str
     server: str
@@ -138,18 +133,17 @@ class ContextRow:
 
 @dataclass(frozen=True, slots=True)
 class ContextReport:
-    """What of a server is in one caller's prompt.
+    """What a server puts into one caller's prompt.
 
     Args:
         rows: in the order of `SECTIONS`, in a section the dearest server first.
-        n_active: how many tools search, load and calls keep active.
-        max_active: the most that they keep; 0 for any number.
-        active_names: the active tools, in the order they came.
-        n_permitted: how many tools the caller may use, entry tools not counted.
-        n_attached: how many the words of turns attached.
+        n_active, active_names: the loaded tools, in order of activation.
+        max_active: the most loaded tools; 0 for no limit.
+        n_permitted: how many tools the caller may use, without entry tools.
+        n_attached: how many tools turns attached.
         undeferred_tokens: what the same prompt would cost if nothing were deferred.
         tokenizer: what counted the tokens, in words.
-        n_evicted: how many loaded tools have gone out for others so far, where that is known.
+        n_evicted: how many loaded tools were evicted so far, where that is known.
     """
 
     rows: tuple[ContextRow, ...]
@@ -164,12 +158,12 @@ class ContextReport:
 
     @property
     def total(self) -> int:
-        """What is in the prompt on every turn, in tokens: the sum of all rows but those of deferred tools."""
+        """The tokens in the prompt on every turn: the sum of all rows except deferred tools."""
         return sum(row.tokens for row in self.rows if row.section != DEFERRED)
 
     @property
     def defers(self) -> bool:
-        """Whether tools are deferred by tool search."""
+        """Whether tool search defers tools."""
         return any(row.section in _WHILE_DEFERRING for row in self.rows)
 
     @property
@@ -190,14 +184,14 @@ class ContextReport:
         return f"MCP active: {self.n_active}{of_most}{names}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON takes it."""
-        told = asdict(self)
-        told["active"], told["rows"] = list(told.pop("active_names")), list(told["rows"])
-        return {"line": self.line, "active_line": self.active_line, "total": self.total, **told}
+        """Return all of it as JSON."""
+        values = asdict(self)
+        values["active"], values["rows"] = list(values.pop("active_names")), list(values["rows"])
+        return {"line": self.line, "active_line": self.active_line, "total": self.total, **values}
 
 
 def attached_line(n_attached: int, n_permitted: int, n_active: int, max_active: int) -> str:
-    """Return in one line how much of what is deferred is back: "30 of 159 attached, 3 of 24 active"."""
+    """Return in one line how many deferred tools are active: "30 of 159 attached, 3 of 24 active"."""
     of_most = f" of {max_active}" if max_active else ""
     return f"{n_attached} of {n_permitted} attached, {n_active}{of_most} active"
 
@@ -213,15 +207,13 @@ def context_report(
     count: Count = n_tokens,
     tokenizer: str = ESTIMATE,
 ) -> ContextReport:
-    """Return what of a server is in a caller's prompt, and what it costs there.
+    """Count what a server puts into a caller's prompt.
 
     Args:
-        definitions: every tool that the caller may use, in the order they are listed, each with its section and server;
-            where tools are deferred the entry tools too.
-        instructions: what the caller is told of the server; empty for nothing.
-        server: the server's own name, which the instructions are counted under.
-        max_active, n_evicted: as of the report.
-        undeferred_instructions: what the caller would be told if nothing were deferred; the same where None.
+        definitions: every permitted tool in list order, with its section and server; entry tools too where there are.
+        instructions: those that the caller gets; empty for none.
+        server: the server's own name, under which instructions are counted.
+        undeferred_instructions: those without tool search; the same where None.
         tokenizer: what `count` is, in words.
     """
     costs: dict[tuple[str, str], list[int]] = {}
@@ -229,11 +221,11 @@ def context_report(
         costs.setdefault((section, of_server), []).append(count(definition))
     rows = [ContextRow(section, of_server, len(each), sum(each)) for (section, of_server), each in costs.items()]
     permitted = [row for row in rows if row.section != ENTRY_TOOLS]
-    told = count(instructions) if instructions else 0
-    if told:
-        rows.append(ContextRow(INSTRUCTIONS, server, 0, told))
+    n_instructions = count(instructions) if instructions else 0
+    if n_instructions:
+        rows.append(ContextRow(INSTRUCTIONS, server, 0, n_instructions))
     if undeferred_instructions is not None:
-        told = count(undeferred_instructions) if undeferred_instructions else 0
+        n_instructions = count(undeferred_instructions) if undeferred_instructions else 0
     active = tuple(str(definition["name"]) for section, _, definition in definitions if section == ACTIVE)
     return ContextReport(
         rows=tuple(sorted(rows, key=lambda row: (SECTIONS.index(row.section), -row.tokens, row.server))),
@@ -242,7 +234,7 @@ def context_report(
         active_names=active,
         n_permitted=sum(row.n_tools for row in permitted),
         n_attached=sum(row.n_tools for row in permitted if row.section == ATTACHED),
-        undeferred_tokens=told + sum(row.tokens for row in permitted),
+        undeferred_tokens=n_instructions + sum(row.tokens for row in permitted),
         tokenizer=tokenizer,
         n_evicted=n_evicted,
     )

@@ -1,4 +1,4 @@
-"""What a ranker may know of a tool: the one place that decides its text and fields."""
+"""A tool's document: the text and fields of it that rankers read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SEARCH_HINT = "anthropic/searchHint"
-"""The key of a tool's `_meta` under which its author says by what else it is to be found."""
+"""The key of a tool's `_meta` for the author's search hints."""
 _N_TEXT_CHARACTERS = 20_000
 _BORDER = re.compile(
     r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])|[_\W]+"
@@ -21,12 +21,11 @@ _N_SERVER_CHARACTERS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ToolServer:
-    """The server that a tool comes from, as far as it helps to find the tool.
+    """What rankers read of a tool's server.
 
     Args:
-        name: what people call it where it was configured, or its own name.
-        title: what it calls itself; empty where that is not known.
-        description: what it is for; empty where that is not known.
+        name: its name in the configuration, or its own.
+        title, description: its own; empty where not known.
     """
 
     name: str = ""
@@ -35,10 +34,7 @@ class ToolServer:
 
     @property
     def text(self) -> str:
-        """What is read of it beside its name: its title, and the first sentence of its description.
-
-        The rest speaks of how it is installed, and to whom it is of use, more than of what its tools do.
-        """
+        """Its title and the first sentence of its description: the rest says little of what its tools do."""
         return "\n".join(filter(None, (self.title, first_sentence(self.description))))[:_N_SERVER_CHARACTERS]
 
 
@@ -48,15 +44,13 @@ class ToolDocument:
 
     Args:
         name: the name that callers see.
-        title: for people; empty where there is none, or where it says no more than the name.
-        description: what it does.
+        title: for people; empty where there is none, or where it only repeats the name.
         parameters: (name, description) of each parameter, in the schema's order. Plain pairs, which the garbage
             collector skips: over 100,000 tools of two parameters it takes 38 ms with pairs and 95 ms with objects.
-        tags: its labels.
-        server: the server it comes from; empty where there is only one.
+        server: the name of its server; empty where there is only one.
         hints: search hints of its author (`anthropic/searchHint`).
-        own_name: what its server calls it, where callers see it under another name; else empty.
-        server_text: what is known of its server beside the name.
+        own_name: its name on its server, where callers see another; else empty.
+        server_text: `ToolServer.text` of its server.
     """
 
     name: str
@@ -71,11 +65,11 @@ class ToolDocument:
 
     @property
     def read_name(self) -> str:
-        """The name whose words count: its server's, which says no server's name over again, where there is one."""
+        """The name whose words count: the one on its server, which has no server's name in it."""
         return self.own_name or self.name
 
     def fields(self) -> dict[str, str]:
-        """Return the text of each field, whose names are those of the lexical ranker's weights."""
+        """Return the text of each field; the keys are those of `FIELD_WEIGHTS`."""
         return {
             "name": self.read_name,
             "title": self.title,
@@ -89,10 +83,10 @@ class ToolDocument:
         }
 
     def aspects(self) -> dict[str, str]:
-        """Return what embeddings are made of: the whole, its first sentence, and the name alone.
+        """Return the texts to embed: the whole, its first sentence, and the name alone; keyed as `ASPECT_WEIGHTS`.
 
-        A long description drowns what the tool is for, and a name says it best; their mean vector finds more than
-        the vector of any one of them. The keys are those of `ASPECT_WEIGHTS`.
+        A long description hides what the tool is for, and a name says it best: the mean of their vectors retrieves
+        more than any one of them.
         """
         name = " ".join(part for part in (split_identifier(self.read_name), self.title) if part)
         text = "\n".join(part for part in (self.description, *self.hints) if part)
@@ -106,14 +100,14 @@ class ToolDocument:
 def document(
     definition: Mapping[str, Any], server: str | ToolServer = "", tags: Iterable[str] = (), own_name: str = ""
 ) -> ToolDocument:
-    """Return the document of a tool as `tools/list` sends it; whatever isn't text where text belongs is left out.
+    """Return the document of a tool as `tools/list` sends it.
 
-    Of each text the first 20,000 characters are read.
+    What isn't text where text belongs is left out; of each text the first 20,000 characters are read.
 
     Args:
-        server: the server it comes from, or its name where no more is known of it.
-        tags: its tags, where they are not in `_meta`.
-        own_name: what that server calls it; by default what `definition` does.
+        server: its server, or the name where no more is known.
+        tags: further tags, beside those in `_meta`.
+        own_name: its name on that server; that of `definition` where empty.
     """
     origin = ToolServer(server) if isinstance(server, str) else server
     meta = _mapping(definition.get("_meta") or definition.get("meta"))
@@ -135,7 +129,7 @@ def document(
 
 
 def split_identifier(name: str) -> str:
-    """Return the words of an identifier: split by case, digits, underscores, dots and other punctuation.
+    """Split an identifier into words by case, digits, underscores, dots and other punctuation.
 
     >>> split_identifier("getHTTPStatus.v2"), split_identifier("listPDFsByURL")
     ('get HTTP Status v 2', 'list PDFs By URL')
@@ -146,19 +140,15 @@ def split_identifier(name: str) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """Return the first sentence or line of a text.
-
-    >>> first_sentence("Reads a file. Large ones are cut.")
-    'Reads a file.'
-    """
+    """Return the first sentence or line of a text."""
     return _SENTENCE_END.split(text.strip(), maxsplit=1)[0]
 
 
 def _repeats_name(title: str, name: str) -> bool:
-    """Whether a title is the name, or its end, in other letters, and tells no more of its words than the name does.
+    """Whether a title is the name, or its end, spelt otherwise, and not split into more words.
 
-    FastMCP makes such a title for a tool that has none, and of a humped name one word: `Analyzeevidence`. A gateway
-    may have put a server's name before the tool's, and not before the title that it was sent.
+    FastMCP makes such a title for a tool without one, and one word of a camel-case name: `Analyzeevidence`. A gateway
+    may have prefixed the name, and not the title.
     """
     name_words, title_words = split_identifier(name).split(), split_identifier(title).split()
     written = "".join(title_words).casefold()

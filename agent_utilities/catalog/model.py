@@ -1,4 +1,4 @@
-"""The catalog: what the policy needs to know of each component, and a digest that changes when they do."""
+"""The catalog: the facts of each component that policy judges, and a digest that changes with them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,17 @@ class Entry:
     """One component of a catalog.
 
     Args:
-        kind: tool, prompt, resource or template.
         name: the name that callers see; for resources and templates the URI.
-        identifiers: every folded name a selection may use: name, and URI where there is one.
-        tags: folded tags.
-        read_only: whether `readOnlyHint` is true; reading a prompt or a resource always is.
+        identifiers: every folded name that a selection may use: name, and URI where there is one.
+        tags: folded.
+        read_only: whether `readOnlyHint` is true; a prompt or a resource always is read-only.
         destructive: whether `destructiveHint` is not false; it counts where `read_only` is false.
         content: text that identifies the component's description and schemas, for the digest.
-        version: the component's version; one without answers for every version that is asked for.
-        is_guarded: whether it has an `auth` check of its own, so that its name is not everybody's to know.
+        version: an entry without one answers for every version.
+        is_guarded: whether it has an `auth` check of its own, so that its name is not public.
         denied_by: where the operator denies it in the configuration that it came with, such as
             `.mcp.json: mcpServers.git.disabledTools`; None where they do not.
-        capabilities: the capabilities that bring it along, so that it is there while one of them is active; None for
-            what is there without any.
+        capabilities: it is listed while one of these is active; None for an entry that belongs to none.
         header_schema: the input schema of a tool some of whose arguments are repeated in HTTP headers, else None.
     """
 
@@ -72,11 +70,9 @@ def entry(
     """Return an entry with its names and tags folded.
 
     Args:
-        kind, name: as of an `Entry`.
-        tags: as the author wrote them.
-        read_only: the `readOnlyHint` of a tool; None counts as false for tools, and as true for what is only read.
-        aliases: further names a selection may use, such as a resource's short name.
-        others: whatever else an `Entry` has.
+        read_only: the `readOnlyHint` of a tool; None counts as false for tools, and as true for all others.
+        aliases: further names that a selection may use, such as a resource's short name.
+        others: further fields of `Entry`.
     """
     return Entry(
         kind,
@@ -90,31 +86,28 @@ def entry(
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """The components of one kind that a server has, in the server's order.
-
-    Equal digests mean equal catalogs, in every process; the digest is the catalog's identity.
-    """
+    """The components of one kind that a server has, in the server's order; its digest is its identity."""
 
     entries: tuple[Entry, ...] = field(default=())
 
     @cached_property
     def digest(self) -> str:
-        """A hash over every entry, 32 hex digits, independent of hash seeds."""
+        """A hash over every entry, 32 hex digits, stable across processes."""
         return blake2b(b"".join(entry.stamp for entry in self.entries), digest_size=16).hexdigest()
 
     @cached_property
     def places_by_name(self) -> Mapping[str, Sequence[int]]:
-        """The indexes of the entries that bear each folded name."""
+        """The indexes of the entries with each folded name."""
         return self._places(lambda entry: entry.identifiers)
 
     @cached_property
     def places_by_own_name(self) -> Mapping[str, Sequence[int]]:
-        """The indexes of the entries of each name, as callers see it."""
+        """The indexes of the entries with each name as callers see it."""
         return self._places(lambda entry: (entry.name,))
 
     @cached_property
     def places_by_tag(self) -> Mapping[str, Sequence[int]]:
-        """The indexes of the entries that bear each folded tag."""
+        """The indexes of the entries with each folded tag."""
         return self._places(lambda entry: entry.tags)
 
     def _places(self, keys_of: Callable[[Entry], Iterable[str]]) -> Mapping[str, Sequence[int]]:
@@ -126,12 +119,12 @@ class Catalog:
 
     @cached_property
     def identifiers(self) -> frozenset[str]:
-        """Every folded name that a selection may use."""
+        """All identifiers of all entries."""
         return frozenset(name for entry in self.entries for name in entry.identifiers)
 
     @cached_property
     def of_capabilities(self) -> tuple[int, ...]:
-        """The indexes of the entries that are there only while a capability is active."""
+        """The indexes of the entries that are listed only while a capability is active."""
         return tuple(i for i, entry in enumerate(self.entries) if entry.capabilities is not None)
 
     @cached_property

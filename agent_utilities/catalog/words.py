@@ -1,7 +1,7 @@
-"""The words of a text in any script, which of them say something, and what a request says it does not want.
+"""Tokenizing of text in any script, stop words, and removal of a request's negated clauses.
 
-Rankers, plain matches and the graph read by the same rules. Nothing here knows a language but by its function words:
-a library that cuts every script well (ICU) weighs more than all else that is installed.
+Rankers, plain matches and the graph share these rules. Languages are known by their function words alone: a library
+that segments every script well (ICU) weighs more than all else that is installed.
 """
 
 # ruff: noqa: RUF001 - letters of other scripts are meant
@@ -17,7 +17,7 @@ from functools import cache
 from agent_utilities.catalog.document import split_identifier
 
 PARTICLES = frozenset("on off in out up down over under before after above below back again all".split())
-"""English stop words that tell `turn on` from `turn off`: between tools that fit alike they decide."""
+"""English stop words that distinguish `turn on` from `turn off`: they break ties."""
 _ENGLISH = frozenset(
     """
     a about above after again all also am an and any are as at be because been before being below between both but by
@@ -41,11 +41,11 @@ _OTHERS = frozenset(
     yang ada adalah cho trong
     """.split()
 )
-"""Of letters of ASCII: others tell by them that they aren't English, and by how rare they are what they say."""
+"""Function words of other languages, those in ASCII letters."""
 _FOREIGN = _OTHERS - _ENGLISH
 _SINGLE = frozenset(string.ascii_lowercase + string.digits)
 STOPWORDS = _ENGLISH | _SINGLE
-"""What says nothing in a text in English, and says something in others: `in` is Vietnamese for to print."""
+"""Stop words of an English text; they are words in others: `in` is Vietnamese for to print."""
 OTHER_STOPWORDS = _OTHERS | _SINGLE
 _JOINERS = "\u200c\u200d"
 _WORD = re.compile(r"[^\W_]+")
@@ -53,20 +53,20 @@ _PIECE = re.compile(
     r"(?P<unspaced>[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f\u3040-\u30ff\u3400-\u9fff"
     r"\uf900-\ufaff\U00020000-\U0003ffff\u3099\u309a]+)|(?P<hangul>[\uac00-\ud7a3]+)"
 )
-# What runs on from the letter before it: a mark, or a consonant that is written beneath another.
+# They join the next consonant to the one before, beneath which it is written.
 _STACKERS = "\u1039\u17d2"
 
 
 @cache
 def _marks() -> str:
-    """Return every combining mark: some 2,200, of which a pattern needs a table that is made once."""
+    """Return every combining mark, some 2,200."""
     ranges = (range(0x300, 0x3100), range(0xA600, 0xAC00), range(0xFB00, 0x1E950), range(0xE0100, 0xE01F0))
     return "".join(chr(code) for codes in ranges for code in codes if unicodedata.category(chr(code))[0] == "M")
 
 
 @cache
 def _marked_word() -> re.Pattern[str]:
-    """Return the pattern of a word whose letters bear marks: Hindi's vowels are such, and Arabic's points."""
+    """Return the pattern of a word whose letters have marks, such as Hindi's vowels and Arabic's points."""
     return re.compile(rf"[^\W_](?:[^\W_]|[{_marks()}{_JOINERS}])*")
 
 
@@ -76,14 +76,14 @@ def _cluster() -> re.Pattern[str]:
 
 
 def tokens(text: str) -> list[str]:
-    """Return the runs of letters and digits of a text, with the marks on them, as they are written."""
+    """Split a text into runs of letters and digits, with their marks."""
     return _WORD.findall(text) if text.isascii() else _marked_word().findall(unicodedata.normalize("NFKC", text))
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text, folded, in order; identifiers as their parts, unspaced scripts in pairs.
+    """Split a text into folded words; identifiers into their parts, unspaced scripts into pairs of letters.
 
-    Korean nouns bear their particles: a word of theirs stands whole and in pairs.
+    Korean words are whole and in pairs: their nouns carry particles.
 
     >>> words("List EventHubs, 查看日志")
     ['list', 'event', 'hubs', '查看', '看日', '日志']
@@ -92,13 +92,13 @@ def words(text: str) -> list[str]:
 
 
 def parts(token: str) -> list[str]:
-    """Return the words that a run of letters and digits is made of, folded."""
+    """Split a run of letters and digits into folded words."""
     if not token.isascii():
         return list(_in_pieces(token.casefold()))
     if token.islower() or token.isdecimal():
         return [token]
     split = split_identifier(token).lower().split()
-    return [token.lower()] if len(split) == len(token) else split  # letters that change their case by turns are one
+    return [token.lower()] if len(split) == len(token) else split  # aLtErNaTiNg case is one word
 
 
 def _in_pieces(word: str) -> Iterator[str]:
@@ -121,7 +121,7 @@ _SAME_LETTERS = str.maketrans("đłøıكيىة", "dloiکییه")
 
 
 def bare(word: str) -> str:
-    """Return a word without what people leave out as they type: accents, points, joiners.
+    """Return a word without the marks that people often don't type: accents, points, joiners.
 
     >>> bare("Übermaß".casefold()), bare("facturación")
     ('ubermass', 'facturacion')
@@ -131,21 +131,21 @@ def bare(word: str) -> str:
     return unicodedata.normalize("NFC", _POINTS.sub("", unicodedata.normalize("NFD", word))).translate(_SAME_LETTERS)
 
 
-_N_TOLD = 300
-"""Of a text, how many characters tell its language."""
+_N_SAMPLE = 300
+"""The characters of a text by which its language is detected."""
 
 
 def stopwords_of(text: str) -> frozenset[str]:
-    """Return the words that say nothing in a text, by its language: those of English, or those of others.
+    """Return the stop words of a text's language: those of English, or those of all others.
 
-    It is English where as many of its words are function words of it as can't be English: those of other languages, and
-    words with letters beyond ASCII. A text of neither is taken for it: names, and orders of two words.
+    A text is English where it has at least as many English function words as words that can't be English: function
+    words of other languages, and words with letters beyond ASCII. So a text of neither is English.
     """
-    told = set(tokens(text[:_N_TOLD].casefold()))
-    if text.isascii() and _FOREIGN.isdisjoint(told):
+    sample = set(tokens(text[:_N_SAMPLE].casefold()))
+    if text.isascii() and _FOREIGN.isdisjoint(sample):
         return STOPWORDS
-    n_others = sum(word in _FOREIGN or not word.isascii() for word in told)
-    return STOPWORDS if len(_ENGLISH & told) >= n_others else OTHER_STOPWORDS
+    n_others = sum(word in _FOREIGN or not word.isascii() for word in sample)
+    return STOPWORDS if len(_ENGLISH & sample) >= n_others else OTHER_STOPWORDS
 
 
 _EVERYTHING = re.compile(
@@ -159,12 +159,12 @@ _EVERYTHING = re.compile(
 
 
 def asks_for_everything(text: str) -> bool:
-    """Return whether a request wants to leaf through all tools: `*`, or `what tools are there`."""
-    return len(text) <= _N_TOLD and _EVERYTHING.fullmatch(text.strip()) is not None
+    """Whether a request is for all tools: `*`, or `what tools are there`."""
+    return len(text) <= _N_SAMPLE and _EVERYTHING.fullmatch(text.strip()) is not None
 
 
 def is_one_letter(text: str) -> bool:
-    """Return whether a request is a letter or a digit, which stands in nearly every text; one of Chinese is a word."""
+    """Whether a request is one letter or digit, which nearly every text has; a Chinese one is a word."""
     letter = text.strip()
     return len(letter) == 1 and letter.isalnum() and _PIECE.match(letter) is None
 
@@ -194,7 +194,7 @@ _NEGATED = re.compile(
     r"|.*(?:しないで|するな|せずに|지\s?(?<!잊지)(?<!잊지 )(?:말|마)).*",
     re.IGNORECASE | re.DOTALL,
 )
-"""A clause that says what is not wanted. What describes (`it does not start`) begins with its subject, and counts."""
+"""A clause that says what is not wanted. A description (`it does not start`) begins with its subject, and is kept."""
 _WITHOUT = re.compile(
     r"\b(?:without(?:\s+ever)?\s+\w+ing\b|(?:instead of|rather than)\s|ohne\s+(?:\w+\s+){0,4}zu\b"
     r"|sans\s+\w+(?:er|ir|re)\b|sin\s+\w+(?:ar|er|ir)\b|sem\s+\w+(?:ar|er|ir)\b|senza\s+\w+(?:are|ere|ire)\b).*",
@@ -204,12 +204,12 @@ _NEGATORS = frozenset(
     "don dont not never avoid without instead rather nie niemals nicht kein keine keinen ohne ne n sans nunca no sin "
     "sem non mai senza niet nooit geen".split()
 )
-"""Words of letters of ASCII of which any clause that either leaves out has one."""
+"""Every ASCII clause that `_NEGATED` or `_WITHOUT` matches has one of these words."""
 _LIMITS = re.compile(r"\b(?:more|less|fewer|later|longer)\s+than\b|\b(?:until|unless)\b", re.IGNORECASE)
 
 
 def without_negated(text: str) -> str:
-    """Return a request without the clauses that say what is not to be done; as it stands where it has none.
+    """Return a request without its negated clauses.
 
     >>> without_negated("never send mail, only read"), without_negated("don't forget to send it")
     ('only read', "don't forget to send it")
