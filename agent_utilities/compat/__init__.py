@@ -1,7 +1,7 @@
-"""All that is private of other libraries and used here, a file for each library: no other room touches a private name.
+"""Private names of other libraries, a file for each library: no other room uses any.
 
-Each file says of its `PARTS` why they are used, what would end that, and what happens where the installed version has
-them no longer: what a bound stands on ends the start, what else is told and left out.
+`PARTS` of each file says why each is used, and what would make it unnecessary. Where the installed version lacks one
+that bounds depend on, the start fails; any other disables what needs it, which is logged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agent_utilities.errors import InputError
 
 
 class UnsupportedError(InputError):
-    """The installed version of a library lacks what a bound stands on: nothing may be served."""
+    """The installed version of a library lacks a part that bounds depend on: nothing may be served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,10 @@ class Part:
     """A private part of another library.
 
     Args:
-        place: as `fastmcp.server.server:FastMCP._mcp_server`; a part that `__init__` sets is found by its class too.
+        place: such as `fastmcp.server.server:FastMCP._mcp_server`, also for an attribute that `__init__` sets.
         why: what it is used for.
-        ends: what would end that.
-        without: what is left out where it is missing; empty where a bound stands on it.
+        ends: what would make it unnecessary.
+        without: what is disabled where it is missing; empty where bounds depend on it.
     """
 
     place: str
@@ -57,7 +57,7 @@ class Part:
 
 
 def unsupported(parts: Iterable[Part]) -> UnsupportedError | None:
-    """Return what to tell of the first part that a bound stands on and that is missing; None where all are there."""
+    """Return the error for the first missing part that bounds depend on; None where all are there."""
     for part in parts:
         if not part.without and not part.is_there:
             hint = (
@@ -70,7 +70,7 @@ def unsupported(parts: Iterable[Part]) -> UnsupportedError | None:
 
 
 def left_out(parts: Iterable[Part]) -> list[str]:
-    """Return what is left out for want of a part, a line each, for those who start a server."""
+    """Return a warning for each function that is disabled since a part is missing."""
     missing: dict[tuple[str, str], list[str]] = {}
     for part in parts:
         if part.without and not part.is_there:

@@ -1,4 +1,4 @@
-"""What FastMCP has no public name for, and is used."""
+"""Private names of FastMCP's server, and what is built on them."""
 
 from __future__ import annotations
 
@@ -70,25 +70,24 @@ PARTS = (
 
 
 def low_level_server(server: FastMCP[Any]) -> Server[Any]:
-    """Return the SDK's server."""
     return server._mcp_server
 
 
 def whole_lifespan(server: FastMCP[Any]) -> AbstractAsyncContextManager[Any]:
-    """Return a block within which every lifespan has been entered; it may be nested.
+    """Return a context in which every lifespan has been entered; it may be nested.
 
-    What the operator's bounds come to is said, and may end the launch, when all tools are there and before any is
-    served; an error that is raised in a web server's own lifespan only reaches its log.
+    Bounds are checked, and may end the launch, once all tools are there and before any is served: an error in a web
+    server's own lifespan would only reach its log.
     """
     sdk = low_level_server(server)
     return sdk.lifespan(sdk)
 
 
 def hold_injected_tools(server: Any, permits: Callable[[Tool], bool]) -> Callable[[], list[Tool]]:
-    """Have FastMCP list no injected tool by itself, and find those alone that the request may call.
+    """Keep injected tools off FastMCP's lists, and let a request call only those that `permits` accepts.
 
     Returns:
-        What returns the injected tools; the visibility transform puts them into the listing.
+        A function that returns the injected tools, for the visibility transform to list.
     """
     injected: Callable[[], list[Tool]] = server._injected_tools
     get = server._get_injected_tool
@@ -106,7 +105,7 @@ _ListTools = Callable[[], Awaitable[Sequence[Tool]]]
 
 
 def keep_lists(server: Any, kept: Callable[[_ListTools], Awaitable[Sequence[Tool]]]) -> None:
-    """Have a server list by `kept`, which is given what lists the providers' tools before any transform."""
+    """Replace how a server lists tools by `kept`, which gets the function that lists providers' before transforms."""
     listed = getattr(server, "_list_tools", None)
     if listed is None:
         return
@@ -118,10 +117,7 @@ def keep_lists(server: Any, kept: Callable[[_ListTools], Awaitable[Sequence[Tool
 
 
 class _State:
-    """A store of sessions' state: in memory, until replicas share one.
-
-    What stores are made of is imported when it is first needed: some 400 modules.
-    """
+    """A store of sessions' state: in memory until replicas share one. Importing stores, 400 modules, is put off."""
 
     shared: AsyncKeyValue | None = None
 
@@ -134,7 +130,7 @@ class _State:
 
 
 class FastMCPOptions(TypedDict, total=False):
-    """What `fastmcp.FastMCP` takes beside a name and instructions, so that a type checker finds what is misspelt."""
+    """The options of `fastmcp.FastMCP` beside name and instructions, for type checkers."""
 
     version: str | int | float | None
     website_url: str | None
@@ -161,7 +157,7 @@ class FastMCPOptions(TypedDict, total=False):
 
 
 class Replicated:
-    """What replicas share by FastMCP's own means, taken when a server is made; what an author gave of it stays."""
+    """Shares FastMCP's own session state and `requestState` among replicas, unless the author set their own."""
 
     def __init__(self, options: FastMCPOptions) -> None:
         self._seals = options.get("request_state_security") is None
@@ -170,7 +166,7 @@ class Replicated:
             options["session_state_store"] = self._state
 
     def share(self, server: FastMCP[Any], key: bytes, values: AsyncKeyValue) -> None:
-        """Have replicas take one another's `requestState`, sealed by 32 bytes, and keep authors' values together."""
+        """Seal `requestState` with a key of 32 bytes that all replicas have, and keep session state in `values`."""
         if self._state is not None:
             self._state.shared = values
         if self._seals:
@@ -180,19 +176,19 @@ class Replicated:
 
 
 def import_state() -> None:
-    """Import what FastMCP imports in the first request that lists anything, to keep its sessions' state.
+    """Import what FastMCP's first list would import, for its session state.
 
-    A thread that imports what reaches upstreams needs the same modules, and two threads that import one package can
-    deadlock: Python ends that with an error in either.
+    A thread that imports upstreams' clients needs the same modules, and two threads that import one package can
+    deadlock: Python then raises in one of them.
     """
     import key_value.aio.adapters.pydantic
     import key_value.aio.stores.memory  # noqa: F401
 
 
 def is_over_stdio() -> bool:
-    """Whether what runs now is served over stdio: FastMCP passes over components' own `auth` checks there.
+    """Whether stdio is being served, where FastMCP skips components' `auth` checks.
 
-    The token of a change knows what was before; `Context.transport` tells it within a request alone.
+    `Context.transport` says so within a request alone; the token of a change has the value before it.
     """
     token = set_transport("stdio")
     reset_transport(token)
@@ -201,7 +197,7 @@ def is_over_stdio() -> bool:
 
 @contextmanager
 def as_over_stdio() -> Iterator[None]:
-    """List within as the one who launched the server, over stdio, would: past every component's own `auth` check."""
+    """Skip components' `auth` checks within, as for who launched the server over stdio."""
     token = set_transport("stdio")
     try:
         yield
@@ -210,7 +206,7 @@ def as_over_stdio() -> Iterator[None]:
 
 
 def parts_of(provider: Provider) -> Sequence[Provider]:
-    """Return the providers that one lists through: what a transform is wrapped around, a mounted server, or its own."""
+    """Return the providers that one delegates to: a wrapped one, a mounted server, or an aggregate's members."""
     match provider:
         case FastMCPProvider():
             return [provider.server]

@@ -1,4 +1,4 @@
-"""What is private of the SDK's client, and used for upstreams."""
+"""Private names of the SDK's client, which upstreams are reached by."""
 
 from __future__ import annotations
 
@@ -48,11 +48,7 @@ PARTS = (
 
 
 async def negotiate(session: ClientSession) -> None:
-    """Have a session agree with its server on a version, of either era.
-
-    Raises:
-        MCPError: they have none in common.
-    """
+    """Negotiate a protocol version of either era with a session's server; `MCPError` where they have none in common."""
     try:
         from mcp.client._probe import negotiate_auto
     except ImportError:
@@ -64,11 +60,7 @@ async def negotiate(session: ClientSession) -> None:
 async def answer_rounds(
     first: Any, *, ask: Callable[[str, Any], Awaitable[Any]], again: Callable[..., Awaitable[Any]], n_rounds: int
 ) -> Any:
-    """Return the result of a call, once all is answered that it asks for.
-
-    Raises:
-        MCPError: it asked too often.
-    """
+    """Answer a call's input requests until it returns a result; `MCPError` after `n_rounds`."""
     try:
         from mcp.client._input_required import InputRequiredRoundsExceededError, run_input_required_driver
     except ImportError:
@@ -76,12 +68,12 @@ async def answer_rounds(
     try:
         return await run_input_required_driver(first, dispatch=ask, retry=again, max_rounds=n_rounds)
     except InputRequiredRoundsExceededError:
-        told = f"the upstream asked for input more than {n_rounds} times in one call"
-        raise MCPError(mcp_types.INTERNAL_ERROR, told) from None
+        message = f"the upstream asked for input more than {n_rounds} times in one call"
+        raise MCPError(mcp_types.INTERNAL_ERROR, message) from None
 
 
 def learn_page(session: ClientSession, tools: Sequence[mcp_types.Tool]) -> None:
-    """Have a session know tools that it did not list itself, so that it sends the headers that schemas ask for."""
+    """Register tools with a session that did not list them, so that it sends the headers that their schemas require."""
     absorb = getattr(session, "_absorb_tool_listing", None)
     if absorb is not None:
         absorb(mcp_types.ListToolsResult(tools=list(tools)), complete=False)
@@ -98,7 +90,7 @@ def is_followed(response: httpx2.Response) -> bool:
 
 @asynccontextmanager
 async def events_of(client: httpx2.AsyncClient, url: str) -> AsyncIterator[httpx2.EventSource]:
-    """Give the events of a stream, however long each is; redirects are followed within the origin alone."""
+    """Open a stream of events of any length; follows redirects within the origin alone."""
     try:
         from mcp.shared._httpx_utils import sse_within_origin
     except ImportError:

@@ -1,4 +1,4 @@
-"""What is private of the SDK's server, and used."""
+"""Private names of the SDK's server, and what is built on them."""
 
 from __future__ import annotations
 
@@ -46,16 +46,15 @@ SESSION_PARTS = tuple(
 )
 _LEVELS = get_args(mcp_types.LoggingLevel)
 _LEVEL = "agent-utilities/log-level"
-"""Where a connection's state has the least level that its client takes."""
+"""The key of a connection's state for its client's least log level."""
 
 
 def connection_of(session: ServerSession) -> Connection:
-    """Return the connection that a request's session object is made for."""
     return session._connection
 
 
 def keep_log_levels(sdk: Server[Any]) -> None:
-    """Have a server know the levels that its clients ask for by `logging/setLevel`: FastMCP tells them nobody."""
+    """Remember each client's `logging/setLevel`, which FastMCP does not expose."""
     entry = sdk.get_request_handler("logging/setLevel")
     if entry is None:
         return
@@ -70,10 +69,7 @@ def keep_log_levels(sdk: Server[Any]) -> None:
 def least_log_level(
     session: ServerSession, meta: Mapping[str, Any], default: mcp_types.LoggingLevel | None
 ) -> mcp_types.LoggingLevel | None:
-    """Return the least level of log messages that a request's caller has asked for, or the default; None for none.
-
-    Callers of 2026-07-28 say so in each request, others for their connection.
-    """
+    """Return the caller's least log level, of the request (2026-07-28) or its connection; None for no log messages."""
     if session.protocol_version in MODERN_PROTOCOL_VERSIONS:
         level = meta.get(mcp_types.LOG_LEVEL_META_KEY)
         return level if level in _LEVELS else None
@@ -83,7 +79,7 @@ def least_log_level(
 def takes_log_message(
     session: ServerSession, meta: Mapping[str, Any], level: object, least: mcp_types.LoggingLevel | None
 ) -> bool:
-    """Whether a request's caller takes a log message of a level, who wants no lesser ones; any of them for None."""
+    """Whether a request's caller accepts a log message of a level; `least` None accepts each."""
     known: mcp_types.LoggingLevel = level if level in _LEVELS else "info"  # type: ignore[assignment]  # some say `warn`
     if known not in allowed_log_levels(session.protocol_version, cast(Any, meta)):
         return False
@@ -91,28 +87,28 @@ def takes_log_message(
 
 
 class OpenSessions:
-    """The sessions of the handshake's era that are open in a `StreamableHTTPSessionManager` that runs."""
+    """The open sessions of the handshake's era in a running `StreamableHTTPSessionManager`."""
 
     def __init__(self, manager: Any) -> None:
         self._manager = manager
         self.handle: Callable[..., Awaitable[None]] = manager._handle_stateful_request
-        """Serves a request of a session, or one that opens one."""
+        """Serves a request of a session, or one that opens a session."""
         self.by_id: MutableMapping[str, StreamableHTTPServerTransport] = manager._server_instances
 
     def handle_by(self, handle: Callable[..., Awaitable[None]]) -> None:
-        """Have requests of sessions served by something else."""
+        """Replace what serves sessions' requests."""
         self._manager._handle_stateful_request = handle
 
     async def open(
         self, session_id: str, who: Any, version: str, params: Mapping[str, Any], place: AbstractContextManager[object]
     ) -> None:
-        """Begin a session as the SDK does after a handshake.
+        """Open a session as the SDK does after a handshake.
 
         Args:
-            who: it is of, as the SDK tells callers apart; None for nobody.
+            who: its owner, as the SDK identifies callers; None for nobody.
             version: of the protocol.
             params: of its `initialize`.
-            place: held as long as it is open.
+            place: a context that is held while it is open.
         """
         manager = self._manager
         transport = StreamableHTTPServerTransport(

@@ -1,4 +1,4 @@
-"""What is not public of fastmcp-tasks, and used: how it names what it keeps of a task."""
+"""Private names of fastmcp-tasks: its keys for the state of a task."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from fastmcp.utilities.versions import VersionSpec
 
 
 async def _kept(server: Any, task_id: str, suffix: str = "") -> Any:
-    """Return what is kept of a background task of the caller's, or None.
+    """Return the stored state of a background task of the caller's, or None.
 
-    Why: the keys of what is kept are all that tells a task's tool and token; FastMCP looks the tool up itself only when
-    the task is done.
-    Ends when: the tasks extension asks whether the caller may use a task's tool before it answers for the task.
+    Why: only stored state names a task's tool and token; FastMCP looks the tool up itself when the task is done.
+    Ends when: the tasks extension checks whether the caller may use a task's tool before it answers for the task.
     """
     from fastmcp_tasks.context import get_task_scope
     from fastmcp_tasks.keys import task_redis_prefix
@@ -24,7 +23,7 @@ async def _kept(server: Any, task_id: str, suffix: str = "") -> Any:
 
 
 async def tool_of_task(server: Any, task_id: str) -> tuple[str, VersionSpec | None] | None:
-    """Return name and version of the tool that a background task of the caller's runs, or None for no such task."""
+    """Return name and version of the tool of a background task of the caller's, or None for no such task."""
     if server.docket is None or not (key := await _kept(server, task_id)):
         return None
     from fastmcp_tasks.keys import parse_task_key
@@ -37,10 +36,10 @@ async def tool_of_task(server: Any, task_id: str) -> tuple[str, VersionSpec | No
 
 
 async def is_task_of_issuer(server: Any, task_id: str, issuer: str | None) -> bool:
-    """Whether a background task, of the caller's client and subject, was started by a token of an issuer.
+    """Whether a token of this issuer started a background task of the caller's client and subject.
 
-    Why: FastMCP tells tasks apart by client and subject alone, so that one issuer's subject has another's tasks.
-    Ends when: `get_task_scope` counts the issuer.
+    Why: FastMCP scopes tasks by client and subject alone, so that one issuer's subject could reach another's tasks.
+    Ends when: `get_task_scope` includes the issuer.
     """
     from fastmcp_tasks.context import TaskContextSnapshot
     from fastmcp_tasks.encryption import snapshot_codec

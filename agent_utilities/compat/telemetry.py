@@ -1,4 +1,4 @@
-"""What is not public of OpenTelemetry, and used: its logs."""
+"""OpenTelemetry's logs, whose module is private."""
 
 from opentelemetry._logs import LogRecord, SeverityNumber, get_logger, get_logger_provider
 

@@ -1,1 +1,1 @@
-"""What servers send, fitted to a protocol version."""
+"""Adapts components and results to a client's protocol version."""

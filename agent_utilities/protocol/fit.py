@@ -1,4 +1,4 @@
-"""What a server sends, made fit for a client's protocol version: one component at a time, and no more than it must."""
+"""Adapts what a server sends to a client's protocol version, one component at a time, as little as it must."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from mcp_types.version import KNOWN_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION,
 from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 
 ENVELOPE: Mapping[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-"""What a result of 2026-07-28 bears beside its own keys, and what it means where it does not say it."""
+"""The keys of every result of 2026-07-28, with their defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of component: what a person calls it, and how it is listed.
+    """A kind of component, and how it is listed.
 
     Args:
-        field: of a list's result, that has the items.
-        key: of an item, that tells it from others.
-        model, model_key, model_field: the protocol's model of an item, and what it calls key and field.
-        foreign: keys of an item that 2026-07-28 does not know any more.
+        name: as people call it.
+        field: the key of a list's result for the items.
+        key: an item's unique key.
+        model, model_key, model_field: the SDK's model of an item, and its names of key and field.
+        foreign: keys of an item that 2026-07-28 has dropped.
     """
 
     name: str
@@ -59,7 +60,7 @@ class _File(BaseModel):
 
 
 class Skill(BaseModel):
-    """A skill as the extension of SEP-2640 has it: clients refuse a whole list for one that is otherwise."""
+    """A skill by the extension of SEP-2640: clients refuse a whole list for one that violates it."""
 
     uri: str
     frontmatter: _Frontmatter
@@ -83,11 +84,11 @@ RESULTS = {**SERVER_RESULTS, **{(SKILL.method, version): _PAGE for version in KN
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A component as clients of one era can read it.
+    """A component adapted to the clients of one era.
 
     Args:
-        item: it, with keys of its server's own; None where they can't.
-        problem: what was mended or left off, or why they can't; empty where it is as it came.
+        item: with its server's own keys; None where these clients can't read it.
+        problem: what was repaired or dropped, or why they can't; empty where it is unchanged.
     """
 
     item: dict[str, Any] | None
@@ -95,62 +96,62 @@ class Fit:
 
 
 def fitted(kind: Kind, item: Mapping[str, Any], *, is_modern: bool, as_sieved: bool = False) -> Fit:
-    """Return a listed item as clients of 2026-07-28, or of before, can read it.
+    """Adapt a listed item to clients of 2026-07-28, or of before.
 
-    What they would refuse is left off where they can do without: a tool's output schema, a title that is a number.
+    What they would refuse is dropped where it is optional: a tool's output schema, a title that is a number.
 
     Args:
-        as_sieved: whether it is given as the SDK would have it, without keys of its server's own.
+        as_sieved: whether to return it as the SDK would send it, without its server's own keys.
     """
     version = MODERN_PROTOCOL_VERSIONS[-1] if is_modern else LATEST_HANDSHAKE_VERSION
-    given = {key: value for key, value in item.items() if not (is_modern and key in kind.foreign)}
+    fit = {key: value for key, value in item.items() if not (is_modern and key in kind.foreign)}
     problem, is_mended = "", False
-    if kind is TOOL and isinstance(hints := given.get("annotations"), dict):
-        # Bounds go by them: a text is no hint, whatever clients make of it.
+    if kind is TOOL and isinstance(hints := fit.get("annotations"), dict):
+        # Bounds depend on hints: a text is none, however clients read it.
         odd = {key for key, value in hints.items() if key.endswith("Hint") and not isinstance(value, bool | None)}
         if odd:
-            given["annotations"] = {key: value for key, value in hints.items() if key not in odd}
+            fit["annotations"] = {key: value for key, value in hints.items() if key not in odd}
             problem = f"annotations.{min(odd)}: neither true nor false"
     while True:
         try:
-            result = {**ENVELOPE, kind.field: [given]}
+            result = {**ENVELOPE, kind.field: [fit]}
             sieved = serialize_server_result(kind.method, version, result, surface=RESULTS)
         except ValidationError as error:
             errors = error.errors(include_url=False, include_input=False, include_context=False)
-            problem = problem or _told(kind, errors[0])
+            problem = problem or _message(kind, errors[0])
             wrong = {str(place[0]) for each in errors if (place := _place(kind, each["loc"]))}
-            if "inputSchema" in wrong and isinstance(given.get("inputSchema"), dict) and not is_mended:
-                is_mended, given["inputSchema"] = True, _mended(given["inputSchema"])
-            elif spare := {key for key in wrong if given.get(key) is not None} - {"name", kind.key, "inputSchema"}:
-                given = {key: value for key, value in given.items() if key not in spare}
+            if "inputSchema" in wrong and isinstance(fit.get("inputSchema"), dict) and not is_mended:
+                is_mended, fit["inputSchema"] = True, _mended(fit["inputSchema"])
+            elif spare := {key for key in wrong if fit.get(key) is not None} - {"name", kind.key, "inputSchema"}:
+                fit = {key: value for key, value in fit.items() if key not in spare}
             else:
                 return Fit(None, problem)
         except RecursionError as error:
             return Fit(None, str(error))
         else:
-            return Fit(sieved[kind.field][0] if as_sieved else given, problem)
+            return Fit(sieved[kind.field][0] if as_sieved else fit, problem)
 
 
 def _place(kind: Kind, loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Return where in an item an error stands."""
+    """Return the location of an error within an item."""
     return loc[loc.index(kind.field) + 2 :] if kind.field in loc else loc
 
 
-def _told(kind: Kind, error: Any) -> str:
+def _message(kind: Kind, error: Any) -> str:
     where = ".".join(map(str, _place(kind, error["loc"])))
     return f"{where}{': ' if where else ''}{error['msg']}"[:300]
 
 
 def _mended(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a tool's arguments with what no client reads left out: a tool can be called without it."""
+    """Return a tool's input schema without its malformed parts: the tool can be called without them."""
     kind, mended = schema.get("type"), dict(schema)
     if kind is None or (isinstance(kind, list) and "object" in kind):
         mended["type"] = "object"
     if not isinstance(mended.get("$schema", ""), str):
         del mended["$schema"]
     if "properties" in mended:
-        given = mended["properties"] if isinstance(mended["properties"], dict) else {}
-        mended["properties"] = {key: value for key, value in given.items() if isinstance(value, dict | bool)}
+        properties = mended["properties"] if isinstance(mended["properties"], dict) else {}
+        mended["properties"] = {key: value for key, value in properties.items() if isinstance(value, dict | bool)}
     if "required" in mended:
         names = mended["required"] if isinstance(mended["required"], list) else []
         mended["required"] = [name for name in names if isinstance(name, str)]
@@ -158,13 +159,13 @@ def _mended(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def result_for(result: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Return the result of a call, a prompt or a resource as it came, in the form of a client's protocol version.
+    """Adapt the result of a call, a prompt or a resource to a client's protocol version.
 
-    Before 2026-07-28 structured content is an object; other values are given as the `result` of one.
+    Before 2026-07-28 structured content must be an object; other values are wrapped as its `result`.
     """
     if version in MODERN_PROTOCOL_VERSIONS:
         return {"resultType": ENVELOPE["resultType"], **result}
-    if "resultType" not in result:  # of a server of before
+    if "resultType" not in result:  # of an older server
         return dict(result)
     fit = {key: value for key, value in result.items() if key not in ENVELOPE}
     content = fit.get("structuredContent", {})

@@ -1,1 +1,1 @@
-"""What several replicas of a server share, in a Redis that others run."""
+"""State that the replicas of a server share, in the operator's Redis."""

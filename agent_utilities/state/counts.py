@@ -1,4 +1,4 @@
-"""Counts in windows of time, of which as many begin anew as there is no room for."""
+"""Rate-limit counters in fixed windows of time, the most used of which are kept."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from cachetools import LRUCache
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be counted, unless there is as much already as may be.
+    """An amount to count, unless its limit is reached.
 
     Args:
-        of: for whom it counts.
-        what: of theirs.
-        n: how much; 0 to ask alone whether there may be any more.
-        limit: the count from which on nothing more is counted; None where nothing bounds it.
+        of: whose counter.
+        what: which counter of theirs.
+        n: how much; 0 only checks the limit.
+        limit: the count from which on it is refused; None for no limit.
     """
 
     of: str
@@ -27,11 +27,11 @@ class Wanted:
 
 
 class Counts:
-    """What one process counts: a window begins with the first that is counted in it.
+    """The counters of one process; a window begins with the first amount in it.
 
     Args:
         window_s: the seconds of a window.
-        most: how many counts are kept; of more, the one that was not asked for the longest begins anew.
+        most: how many counters are kept; the least recently used is evicted, and so begins anew.
     """
 
     def __init__(self, window_s: int, most: int) -> None:
@@ -39,12 +39,12 @@ class Counts:
         self._kept: LRUCache[tuple[str, str], tuple[int, float]] = LRUCache(most)
 
     def full(self, wanted: Collection[Wanted]) -> Mapping[Wanted, float]:
-        """Return of what there may be no more, with the seconds until its window ends."""
+        """Return those whose limit is reached, each with the seconds until its window ends."""
         counts = {one: self._count(one) for one in wanted}
         return {one: left_s for one, (n, left_s) in counts.items() if one.limit is not None and n >= one.limit}
 
     async def take(self, wanted: Collection[Wanted]) -> Mapping[Wanted, float]:
-        """Count all, or nothing where any is full; return those that are, with the seconds until their windows end."""
+        """Count all, or nothing where a limit is reached; return those, with the seconds until their windows end."""
         if not (full := self.full(wanted)):
             for one in wanted:
                 n, left_s = self._count(one)
@@ -52,7 +52,7 @@ class Counts:
         return full
 
     def _count(self, one: Wanted) -> tuple[int, float]:
-        """Return a count and the seconds that are left of its window, both 0 where it has none."""
+        """Return a count and the seconds left in its window; both 0 where it has none."""
         n, ends_s = self._kept.get((one.of, one.what), (0, 0.0))
         left_s = ends_s - monotonic()
         return (n, left_s) if left_s > 0 else (0, 0.0)

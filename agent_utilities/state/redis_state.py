@@ -1,6 +1,6 @@
-"""One Redis for all replicas: values swapped whole or kept for FastMCP and authors, and what the operator's key seals.
+"""State in one Redis for all replicas: values replaced as a whole, locks, and FastMCP's store, sealed by one key.
 
-Nothing in it is a bound: who may write to it widens nothing, and gives models no text that was not sealed here.
+No bound is kept in it: who may write to it widens nothing, and reaches models with no text that was not sealed here.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from redis.exceptions import LockError
 logger = logging.getLogger("agent_utilities.state")
 
 WAIT_S = 0.25
-"""Seconds that a request waits for Redis; where it takes longer the request goes on with this process's state."""
+"""Seconds that a request waits for Redis; after that it goes on with this process's state."""
 _REST_S = 1.0
-"""Seconds for which Redis is left alone once it did not answer."""
-_TELL_AGAIN_S = 60.0
-"""Seconds in which the log says once that it does not answer."""
+"""Seconds after a failure in which Redis is not asked."""
+_WARN_AGAIN_S = 60.0
+"""Seconds between two warnings that it does not answer."""
 _N_TURNS = 10
-"""Of the loop, in which an answer is read that is there already, however long others take in each."""
+"""Turns of the loop in which an answer that has arrived is read, however long others take in each."""
 ALONE_S = 25.0
-"""Seconds for which one process may keep others waiting."""
+"""Seconds for which one process may hold a lock."""
 _LOOK_S = 0.05
-"""Seconds after which one that waits looks again whether its turn has come."""
+"""Seconds between two attempts to take a lock."""
 _NONCE_BYTES = 12
 _SWAP = """
 local version = redis.call('HGET', KEYS[1], 'version') or ''
@@ -49,19 +49,18 @@ redis.call('HSET', KEYS[1], 'version', ARGV[1] + 1, 'values', ARGV[2])
 redis.call('EXPIRE', KEYS[1], ARGV[3])
 return {ARGV[1] + 1}
 """
-"""Puts values in the place of those of a version; where there is a later one by now it returns that and its values.
-
-An earlier one is there where Redis has lost what it had: versions only rise.
+"""Replaces the values of a version, or of an earlier one, which Redis has after a loss of data; returns a later version
+and its values.
 """
 _T = TypeVar("_T")
 
 
 class StateError(OSError):
-    """Redis gave no answer in time, or none that can be used."""
+    """Redis failed, or did not answer in time."""
 
 
 async def _end(limit: asyncio.Timeout, wait_s: float) -> None:
-    """Have time be up; where this process was late itself, what has come meanwhile is read before."""
+    """End a timeout after some seconds; where this process was late itself, an answer that is there is read first."""
     await asyncio.sleep(wait_s)
     for _ in range(_N_TURNS):
         await asyncio.sleep(0)
@@ -69,23 +68,23 @@ async def _end(limit: asyncio.Timeout, wait_s: float) -> None:
 
 
 class RedisState:
-    """What a server's replicas share.
+    """The state that a server's replicas share.
 
     Args:
         url: of Redis, such as `rediss://user:password@host:6379/0?ssl_ca_certs=/ca.pem`.
-        prefix: what every key begins with.
-        server: the server's name, which comes next.
-        key: the operator's, 32 bytes; what is sealed and what is secret is derived from it.
+        prefix: the first part of every key.
+        server: the server's name, the second part.
+        key: the operator's, 32 bytes, from which keys for sealing and hashing are derived.
 
     Raises:
-        ValueError: the URL is none of Redis; of what may be a part of its password nothing is said.
+        ValueError: the URL is invalid; the error reveals no part of a password.
     """
 
     wait_s = WAIT_S
 
     def __init__(self, url: str, prefix: str, server: str, key: bytes) -> None:
         _check(url)
-        # Connecting may take as long too: how long anybody waits is for `ask`, which knows of a process that is late.
+        # Also the limit of connecting: `ask` limits how long anybody waits, as it knows when this process is late.
         self.redis: Redis = Redis.from_url(url, socket_timeout=5.0, health_check_interval=30)
         try:
             cast(Any, self.redis.connection_pool).make_connection()
@@ -97,26 +96,26 @@ class RedisState:
         self.is_revoked: Callable[[str], bool] = lambda _: False
         """Whether a token of this SHA-256 was revoked at any replica."""
         self._rests_until_s, self._is_tampered = 0.0, False
-        self._told_s, self._is_told = -math.inf, False
+        self._warned_s, self._has_warned = -math.inf, False
         self._swap = self.redis.register_script(_SWAP)
         self._aead = AESGCM(self.derived("seal"))
 
     def name(self, kind: str, one: str = "") -> str:
-        """Return a key: the tag of one thing keeps all its keys together in a cluster."""
+        """Return a key; its hash tag keeps all keys of one thing on one node of a cluster."""
         return f"{self._prefix}:{self._server}:{kind}" + (f":{{{one}}}" if one else "")
 
     def derived(self, what: str) -> bytes:
-        """Return a secret for one use, 32 bytes: the same on every replica."""
+        """Derive a secret for one use, 32 bytes: the same on every replica."""
         about = f"agent-utilities {what}".encode()
         return HKDF(hashes.SHA256(), 32, salt=None, info=about).derive(self._key)
 
     # -- asking, never for long ------------------------------------------------------------------------------------
 
     async def ask(self, question: Awaitable[_T], within_s: float | None = None) -> _T:
-        """Return what Redis answers, within the seconds that a request waits where none are given.
+        """Return Redis' answer, by default within the seconds that a request waits.
 
         Raises:
-            StateError: it did not, in time; then it is left alone for a second, in which this is raised at once.
+            StateError: it failed or was late; for the next second this is then raised at once.
         """
         if time.monotonic() < self._rests_until_s:
             if asyncio.iscoroutine(question):
@@ -141,27 +140,23 @@ class RedisState:
             self._failed(f"redis failed: {type(error).__name__}")
             raise StateError(self.cause) from None
         if self.cause and time.monotonic() >= self._rests_until_s:
-            logger.log(logging.INFO if self._is_told else logging.DEBUG, "redis answers again")
+            logger.log(logging.INFO if self._has_warned else logging.DEBUG, "redis answers again")
             self.cause = ""
         return answer
 
     def _failed(self, cause: str) -> None:
         now_s = time.monotonic()
         if not self.cause:  # one that is full answers in between
-            self._is_told = now_s >= self._told_s + _TELL_AGAIN_S
-            level = logging.WARNING if self._is_told else logging.DEBUG
+            self._has_warned = now_s >= self._warned_s + _WARN_AGAIN_S
+            level = logging.WARNING if self._has_warned else logging.DEBUG
             logger.log(level, "%s; requests go on with this process's state", cause)
-            self._told_s = now_s if self._is_told else self._told_s
+            self._warned_s = now_s if self._has_warned else self._warned_s
         self.cause, self._rests_until_s = cause, now_s + _REST_S
 
     # -- values that are swapped whole -----------------------------------------------------------------------------
 
     async def load(self, kind: str, one: str) -> tuple[dict[str, Any], int]:
-        """Return what is kept of one thing, and its version; nothing and 0 where nothing is.
-
-        Raises:
-            StateError: Redis did not answer.
-        """
+        """Return the values of one thing and their version, `{}` and 0 where there are none; raises `StateError`."""
         reading = cast(Awaitable[list[Any]], self.redis.hmget(self.name(kind, one), ["version", "values"]))
         version, values = await self.ask(reading)
         number = int(version) if version and version.isdigit() and len(version) <= 15 else 0  # as the script reads it
@@ -170,27 +165,27 @@ class RedisState:
     async def swap(
         self, kind: str, one: str, version: int, values: Mapping[str, Any], ttl_s: int, within_s: float | None = None
     ) -> tuple[dict[str, Any], int] | None:
-        """Keep values in the place of those of a version, for a while; where there are later ones by now return those.
+        """Replace the values of a version, for `ttl_s`.
 
         Returns:
-            None where they are kept; what there is, and its version, where somebody was faster.
+            None where they were replaced; the later values and their version where somebody was faster.
 
         Raises:
-            StateError: Redis did not answer: whether it has kept them is not known.
+            StateError: Redis did not answer: it may have stored them.
         """
         key = self.name(kind, one)
         content = self.sealed(key, json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode())
-        told = await self.ask(self._swap([key], [version, content, ttl_s]), within_s)
-        return (self._read(kind, one, told[1]), int(told[0])) if len(told) > 1 else None
+        answer = await self.ask(self._swap([key], [version, content, ttl_s]), within_s)
+        return (self._read(kind, one, answer[1]), int(answer[0])) if len(answer) > 1 else None
 
     # -- one at a time ---------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def alone(self, kind: str, one: str) -> AsyncIterator[None]:
-        """Run a block while no other process runs one of this name: it takes `ALONE_S` at most.
+        """Hold a lock of all replicas for a block of `ALONE_S` at most.
 
-        Whoever comes in looks first at what others have done. One that was killed is waited for no longer than that,
-        and where Redis does not answer, or somebody else holds on to the name, the block runs as on one machine.
+        Another holder may have done the work before. A killed holder's lock expires, and where Redis does not answer,
+        or the lock is not free in time, the block runs without it.
         """
         lock = Lock(self.redis, self.name(kind, one), timeout=ALONE_S, thread_local=False)
         is_alone = False
@@ -210,12 +205,12 @@ class RedisState:
     # -- what is sealed --------------------------------------------------------------------------------------------
 
     def sealed(self, name: str, content: bytes) -> bytes:
-        """Return content that opens under its name alone."""
+        """Encrypt content; `opened` takes it under the same name alone."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self._aead.encrypt(nonce, content, name.encode())
 
     def opened(self, name: str, sealed: bytes | None) -> bytes | None:
-        """Return what was sealed under a name; None for what was not sealed by this key, or under another name."""
+        """Decrypt what was sealed under a name; None for what another key sealed, or under another name."""
         if not sealed:
             return None
         try:
@@ -225,24 +220,22 @@ class RedisState:
             return None
 
     def distrust(self, name: str) -> None:
-        """Log that an entry can't be used, the first of them as a warning."""
+        """Log that an entry can't be decrypted, the first of them as a warning."""
         level = logging.DEBUG if self._is_tampered else logging.WARNING
         logger.log(level, "an entry of the shared state can't be opened, and counts as none: %s", name)
         self._is_tampered = True
 
     def _read(self, kind: str, one: str, content: bytes | None) -> dict[str, Any]:
-        """Return values as they were written here; none for what anybody else wrote."""
         opened = self.opened(self.name(kind, one), content)
         values = json.loads(opened) if opened else {}
         return values if isinstance(values, dict) else {}
 
     async def close(self) -> None:
-        """Let go of connections."""
         await self.redis.aclose()
 
 
 def _check(url: str) -> None:
-    """Refuse a URL whose password may be in another place than it seems, or whose database is no number."""
+    """Raise `ValueError` where a URL's password may end elsewhere than it seems, or its database is no number."""
     how = "a / ? # @ or : of a user or a password is written %2F %3F %23 %40 or %3A"
     try:
         place = urlsplit(url)
@@ -262,15 +255,14 @@ async def _released(lock: Lock) -> None:
 
 
 _N_HERE = 10_000
-"""The most of a collection that are kept in this process too."""
+"""The most entries of a collection that this process keeps too."""
 
 
 class SharedValues(MemoryStore):
-    """A key-value store in Redis, and in this process for while Redis does not answer.
+    """A key-value store in Redis, and in this process while Redis does not answer.
 
-    What was sealed under another name, or by nobody who has the operator's key, counts as none. Names are hashed: ids
-    of sessions and of tokens are in them. It is no `RedisStore`, which takes a client of text alone, and seals nothing.
-    Only what FastMCP asks of a store is of all replicas: to get, put and delete one value.
+    Values are sealed, and keys hashed, since ids of sessions and tokens are in them; `RedisStore` seals nothing. Only
+    what FastMCP calls is shared by replicas: get, put and delete of one value.
     """
 
     def __init__(self, state: RedisState, kind: str) -> None:
@@ -298,7 +290,7 @@ class SharedValues(MemoryStore):
     async def put(
         self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
     ) -> None:
-        """Keep a value, for some seconds where it is said; while Redis does not answer it is kept here."""
+        """Store a value, in this process too."""
         await super().put(key, value, collection=collection, ttl=ttl)
         name, content = self._name(collection, key), json.dumps({"value": dict(value)}).encode()
         expiry_s = max(1, int(float(ttl))) if ttl is not None else None

@@ -1,4 +1,4 @@
-"""Counts in windows of time that all replicas of a server add to."""
+"""Rate-limit counters that all replicas of a server share."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ for i, key in ipairs(KEYS) do
 end
 return {is_full and 1 or 0, counts}
 """
-"""Counts all, or nothing where any is full; for each key there are what to add, the asker's own count and the
-milliseconds left of it, and the limit. What is no count with an end counts as none, and is named as a stranger's.
+"""Counts all, or nothing where any is full. Arguments for each key: the amount, this process's own count and the
+milliseconds left of it, and the limit. A value that is no expiring count counts as 0, and is reported as strange.
 """
 
 
 class SharedCounts(Counts):
-    """What this process has counted, and all replicas, of which the larger holds.
+    """Counters whose value is the larger of this process's own and all replicas'.
 
-    So whoever may write to Redis lets nobody have more than where each replica counts by itself, and the same holds
-    while Redis does not answer, and after it was flushed. No name is in a key: their hashes take the operator's key.
+    So who may write to Redis, or flush it, gains no more than where each replica counts by itself; the same holds while
+    Redis does not answer. Keys have names as hashes, keyed by the operator's key.
     """
 
     def __init__(self, state: RedisState, window_s: int, most: int) -> None:
@@ -57,8 +57,8 @@ class SharedCounts(Counts):
             own, left_s = self._count(one)
             arguments += [one.n, own, int(1000 * left_s), "" if one.limit is None else one.limit]
         try:
-            asked = cast(Awaitable[tuple[int, list[tuple[int, int, int]]]], self._take(keys, arguments))
-            is_full, counts = await self._state.ask(asked)
+            taking = cast(Awaitable[tuple[int, list[tuple[int, int, int]]]], self._take(keys, arguments))
+            is_full, counts = await self._state.ask(taking)
         except StateError:
             return await super().take(wanted)
         full = {}
