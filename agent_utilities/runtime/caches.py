@@ -1,4 +1,4 @@
-"""Memory that callers can't grow without end: caches bounded by weight, and what each of them may take."""
+"""Caches bounded by weight, so that callers can't exhaust memory, and the share of each."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ _V = TypeVar("_V")
 
 
 class BoundedCache(Generic[_K, _V]):
-    """Keeps the values used last, as many as weigh no more together than a bound.
-
-    An entry that is heavier than the bound by itself is not kept, and puts nothing else out.
+    """An LRU cache whose entries together weigh no more than a bound.
 
     Args:
-        heaviest: the most that one entry may weigh to be kept; all that there is room for where None.
+        heaviest: the most that one entry may weigh, the bound where None; a heavier one is dropped, and evicts none.
     """
 
     def __init__(self, max_weight: int, weigh: Callable[[_K, _V], int], *, heaviest: int | None = None) -> None:
@@ -27,12 +25,12 @@ class BoundedCache(Generic[_K, _V]):
         self._entries: LRUCache[_K, tuple[_V, int]] = LRUCache(max_weight, getsizeof=itemgetter(1))
 
     def get(self, key: _K) -> _V | None:
-        """Return the value of a key and count it as used now, or None."""
+        """Return the value of a key, or None; it is then the most recently used."""
         entry = self._entries.get(key)
         return None if entry is None else entry[0]
 
     def keep(self, key: _K, value: _V) -> None:
-        """Keep a value; those used least recently go where there is no room."""
+        """Store a value; evicts the least recently used."""
         weight = self._weigh(key, value)
         if weight > self._heaviest:
             self._entries.pop(key, None)
@@ -40,12 +38,11 @@ class BoundedCache(Generic[_K, _V]):
             self._entries[key] = value, weight
 
     def clear(self) -> None:
-        """Forget everything."""
         self._entries.clear()
 
     @property
     def weight(self) -> float:
-        """What all entries weigh together."""
+        """The weight of all entries."""
         return self._entries.currsize
 
     def __len__(self) -> int:
@@ -55,14 +52,14 @@ class BoundedCache(Generic[_K, _V]):
 Memo = Literal["requests", "merged", "decisions", "resolution"]
 
 _SHARES: dict[Memo, float] = {"requests": 0.06, "merged": 0.10, "decisions": 0.26, "resolution": 0.20}
-"""The rest is for what a ranker's index remembers: views of what callers may use, vectors of requests, late answers.
-That is bounded where the index is made, at 24 MiB together."""
+"""The rest is for the caches of a ranker's index: views, vectors of requests, late answers. The index bounds them, at
+24 MiB together."""
 
 LONGEST_KEPT = 32 << 10
-"""What one caller's selection may take to be remembered, in bytes: some two hundred names. A longer one is read and
-decided at each request: few of them would put out all else, and an allocator gives their memory back late."""
+"""The longest selection of a caller that is cached, in bytes: some two hundred names. A longer one is parsed and
+decided at each request: few of them would evict all else, and an allocator returns their memory late."""
 
 
 def cache_bytes(cache_mb: int, memo: Memo) -> int:
-    """Return how many bytes a memo may take, of what all may take together in MiB; 0 keeps nothing."""
+    """Return the bytes that one cache may take, of the MiB of all; 0 keeps nothing."""
     return int((cache_mb << 20) * _SHARES[memo])

@@ -1,4 +1,4 @@
-"""Hosts and origins as HTTP headers name them, and the patterns that say which of them are accepted."""
+"""Hosts and origins in HTTP headers, and the patterns that accept them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,12 @@ ORIGIN_EXAMPLE = "use an origin such as https://app.example, http://localhost:*,
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host in lower case, without a trailing dot or brackets; with a scheme it is a web page's origin.
-
-    It is a pattern too, of hosts or origins that are accepted.
+    """A host, or with a scheme an origin, or a pattern of either; in lower case, without a trailing dot or brackets.
 
     Args:
-        name: of a pattern, `*` for every one, or one that begins with `*.` for all below.
-        port: None where none is given, of an origin the scheme's default one then, if it has one; of a pattern,
-            `ANY_PORT` for every one.
-        scheme: of a pattern of origins, `*` for every one, and `null` for the one that browsers hide.
+        name: of a pattern also `*` for every host, or `*.` and a domain for all below it.
+        port: None for none, in an origin the scheme's default; of a pattern also `ANY_PORT`.
+        scheme: of a pattern of origins also `*` for every one, and `null` for the one that browsers hide.
     """
 
     name: str
@@ -49,7 +46,7 @@ class Host:
     def fits(self, host: Host | None, text: str = "") -> bool:
         """Whether this pattern accepts a host or an origin; a host without a port has the port of http or https.
 
-        `host` is None where it could not be read; `text` is an Origin header as it came.
+        `host` is None where it is malformed; `text` is the Origin header.
         """
         if self.scheme in ("*", "null"):
             return self.scheme == "*" or text == "null"
@@ -73,7 +70,7 @@ def is_loopback(name: str) -> bool:
 
 
 def read_host(text: str) -> Host | None:
-    """Return what a Host header names, or None where it is no host: nothing is guessed from the rest of it."""
+    """Parse a Host header; None where it is malformed."""
     match = _HOST.fullmatch(text.lower()) if len(text) <= _MAX_LENGTH else None
     if match is None:
         return None
@@ -89,7 +86,7 @@ def read_host(text: str) -> Host | None:
 
 
 def read_origin(text: str) -> Host | None:
-    """Return what an Origin header names, or None where it is none, as `null` is."""
+    """Parse an Origin header; None where it is malformed, or `null`."""
     scheme, separator, authority = text.lower().partition("://")
     host = read_host(authority)
     if not separator or host is None or not _SCHEME.fullmatch(scheme):
@@ -98,13 +95,13 @@ def read_origin(text: str) -> Host | None:
 
 
 def read_patterns(kind: Literal["host", "origin"], texts: Iterable[str], source: str) -> tuple[Host, ...]:
-    """Return the patterns in texts, each with commas between them; blank ones are passed over.
+    """Parse comma-separated patterns; `SettingsError` with the `source`, such as `env MCP_ALLOWED_HOSTS`.
 
     Hosts are such as `agent.example, *.lan:8001, [::1], *`, origins such as `https://app.example, http://localhost:*,
-    null, *`. `SettingsError` where one can't be read, which tells the `source`, such as `env MCP_ALLOWED_HOSTS`.
+    null, *`.
     """
     is_host, patterns = kind == "host", list[Host]()
-    for text in filter(None, (part.strip() for given in texts for part in given.split(","))):
+    for text in filter(None, (part.strip() for listed in texts for part in listed.split(","))):
         if (pattern := (_host_pattern if is_host else _origin_pattern)(text.lower())) is None:
             what, hint = ("not a host", HOST_EXAMPLE) if is_host else ("not an origin", ORIGIN_EXAMPLE)
             raise SettingsError(what, text, source, hint)
@@ -113,7 +110,7 @@ def read_patterns(kind: Literal["host", "origin"], texts: Iterable[str], source:
 
 
 def bound_host(address: str) -> Host | None:
-    """Return the pattern of an address that a server binds, or None where it is every address, or no host's name."""
+    """Return the pattern of an address that a server binds; None where it binds all, or the address is malformed."""
     is_every = address in ("", "0.0.0.0") or address.strip("[]") == "::"
     return None if is_every else _host_pattern(address.lower())
 
@@ -143,6 +140,6 @@ def _origin_pattern(text: str) -> Host | None:
 
 
 def shown_address(address: str) -> str:
-    """Return an address without its user and password; `[hidden]` where these can't surely be told from the rest."""
-    found = _ADDRESS.fullmatch(address)
-    return f"{found[1] or ''}{'…@' if found[2] else ''}{found[3]}" if found else "[hidden]"
+    """Return an address without its user and password; `[hidden]` where it can't be parsed for certain."""
+    match = _ADDRESS.fullmatch(address)
+    return f"{match[1] or ''}{'…@' if match[2] else ''}{match[3]}" if match else "[hidden]"

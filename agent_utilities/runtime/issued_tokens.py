@@ -1,4 +1,4 @@
-"""The shapes of the keys and tokens that well-known issuers give out, whoever looks for them and to what end."""
+"""How the keys and tokens of well-known issuers begin."""
 
 from __future__ import annotations
 
@@ -15,4 +15,3 @@ ISSUED = re.compile(
     | pypi-Ag | tskey- | nvapi- | PMAK- | AGE-SECRET-KEY-""",
     re.VERBOSE,
 )
-"""How the keys and tokens of well-known issuers begin."""

@@ -1,4 +1,4 @@
-"""What the process reads and writes: input that a signal ends, whole files, files that change, short log records."""
+"""Process I/O: standard input that a signal can end, whole files, watched files, short log records."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from typing import Any, BinaryIO, Literal
 from agent_utilities.runtime.waiting import in_daemon_thread
 
 _NO_HOME = Path(os.devnull, "HOME-is-not-set")
-"""Stands for the home of a user who has none: nothing can be there, as where a home can't be written."""
+"""The home of a user who has none: nothing can be there, as in a home that can't be written."""
 
 
 def expanded(path: str | Path) -> Path:
-    """Return a path with the user's home for a `~` at its beginning."""
+    """Return a path with a leading `~` replaced by the user's home."""
     try:
         return Path.home() if path == "~" else Path(path).expanduser()
     except RuntimeError:
@@ -30,7 +30,7 @@ def expanded(path: str | Path) -> Path:
 
 
 def own_folder(kind: Literal["cache", "state", "config", "data"]) -> Path:
-    """Return the user's own folder for what this package keeps, where applications have it on this system."""
+    """Return this package's folder in the user's platform directories."""
     import platformdirs
 
     options: dict[str, Any] = {"appauthor": False, "roaming": True} if kind == "config" else {}
@@ -44,11 +44,10 @@ _PIECE_BYTES = 64 * 1024
 
 
 class EndableStdin:
-    """Stands between the process's standard input and whoever reads that, from now on.
+    """Replaces the process's standard input by a pipe that can be closed from within.
 
-    A thread that waits for input can't be cancelled: a server that is told to stop would wait with it until its client
-    closes the pipe. So the input comes through a pipe of our own, which is closed when it ends, or when it is to end:
-    the server then stops as it does where its client has gone.
+    A thread that waits for input can't be cancelled: a server that has to stop would wait until its client closes the
+    pipe. Closing our own makes it stop as if its client had gone.
     """
 
     def __init__(self) -> None:
@@ -61,7 +60,7 @@ class EndableStdin:
         threading.Thread(target=self._hand_on, name="stdin", daemon=True).start()
 
     def end(self) -> None:
-        """End it, whatever else comes."""
+        """End the input."""
         os.write(self._wake, b".")
 
     def _hand_on(self) -> None:
@@ -72,18 +71,18 @@ class EndableStdin:
                         return
                     piece = piece[os.write(self._sink, piece) :]
         except OSError:
-            pass  # there is no input, or nobody reads it any more: that is its end
+            pass  # there is no input, or nobody reads it any more
         finally:
             os.close(self._sink)
 
     def _is_ready(self, reads: list[int], writes: list[int]) -> bool:
-        """Wait until a pipe can be read or written; False where all is to end."""
+        """Wait until a pipe can be read or written; False once `end` was called."""
         readable, _, _ = select.select([self._woken, *reads], writes, [])
         return self._woken not in readable
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Return a regular file, open to be read; whoever opens a named pipe would wait for its other end.
+    """Open a regular file to be read; opening a named pipe would wait for its other end.
 
     Raises:
         OSError: it can't be opened, or is a folder, a pipe, a device or a socket.
@@ -97,11 +96,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_whole(path: Path, most_bytes: int) -> bytes:
-    """Return what a regular file holds.
-
-    Raises:
-        OSError: it can't be read, is no regular file, or holds more than so many bytes.
-    """
+    """Return the content of a regular file; `OSError` where it can't be read, is none, or is too long."""
     with open_regular(path) as file:
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:
@@ -110,10 +105,7 @@ def read_whole(path: Path, most_bytes: int) -> bytes:
 
 
 def write_whole(path: Path, content: bytes, *, mode: int = 0o600, partial_suffix: str = "") -> None:
-    """Put content in place of what a file held, on the disk by the time that it is seen; a link stays, and is followed.
-
-    Where that can't be written (`OSError`) the file is as it was.
-    """
+    """Replace a file's content atomically and durably; a link is followed. After an `OSError` the file is unchanged."""
     path = Path(os.path.realpath(path))
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=partial_suffix, dir=path.parent)  # mode 0600
     try:
@@ -130,15 +122,15 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600, partial_suffix
 
 
 _TEXT_CHARACTERS = 200
-"""The most of one text, such as a name that a caller made up."""
+"""The longest argument of a log message, such as a name that a caller made up."""
 _LINE_CHARACTERS = 4_000
-"""The most of a message, and of a traceback, whose end says what went wrong."""
+"""The longest message, and the longest end of a traceback."""
 
 
 class ShortRecord(logging.LogRecord):
-    """A log record that no text fills: what a caller or an upstream gave is cut, at 200 characters, as is the message.
+    """A log record of bounded length: callers and upstreams choose some of its text.
 
-    `logging.setLogRecordFactory` has every logger of the process make these, libraries' too.
+    With `logging.setLogRecordFactory` every logger of the process makes these, libraries' too.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -152,7 +144,7 @@ class ShortRecord(logging.LogRecord):
             self.exc_text = "".join(parts).rstrip()[-_LINE_CHARACTERS:]
 
     def getMessage(self) -> str:
-        """Return the message, at most 4,000 characters of it."""
+        """Return at most 4,000 characters of the message."""
         return _cut(super().getMessage(), _LINE_CHARACTERS)
 
 
@@ -167,14 +159,14 @@ def _cut(text: str, n_characters: int) -> str:
 
 
 LOOK_S = 0.4
-"""Seconds after which files are looked at again: what was taken out of one holds no more within a second."""
+"""Seconds between two looks at watched files: what was removed from one stops holding within a second."""
 
 
 async def looked_at(files: Sequence[Path]) -> AsyncIterator[tuple[bool, bool]]:
-    """Yield at each look whether files have changed since the last one, and whether that was done with by then.
+    """Poll files; yield at each look whether they have changed since the last one, and whether a change has settled.
 
-    Editors write a file in several steps. Files are looked at, since not every file system tells of changes, nor any of
-    the folder that a link leads to from now on. At the first look they count as changed.
+    Editors write a file in several steps. Polling, since not every file system notifies of changes, nor any of a link's
+    new target. At the first look files count as changed.
     """
     seen: object = None
     settled: object = None
@@ -187,14 +179,14 @@ async def looked_at(files: Sequence[Path]) -> AsyncIterator[tuple[bool, bool]]:
 
 
 async def touched(files: Sequence[Path]) -> AsyncIterator[None]:
-    """Yield when files have been written, exchanged, made, removed or permitted; once at the start."""
+    """Yield at the start, and when files have been written, replaced, created, removed or permitted."""
     async for _, is_settled in looked_at(files):
         if is_settled:
             yield
 
 
 def _stamp(file: Path) -> tuple[int, int, int, int] | None:
-    """Return what differs when a file was written, exchanged or permitted to others; None for one that is not there."""
+    """Return what changes when a file is written, replaced or permitted to others; None for an absent one."""
     try:
         stat = file.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Waiting: up to a deadline, for a call that many share, in turns with the event loop or in threads; and jobs."""
+"""Waiting: deadlines, single flight, work in turns with the event loop or in threads, and background jobs."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ from agent_utilities.errors import AgentUtilitiesError
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """When waiting ends; everything that is done for one caller shares it, so that waits never add up."""
+    """The end of a caller's waiting, by the loop's clock; all work for that caller shares it, so waits never add up."""
 
     until: float
 
     @classmethod
     def after(cls, seconds: float) -> Deadline:
-        """Return the deadline that lies so many seconds from now."""
         return cls(asyncio.get_running_loop().time() + seconds)
 
     @property
@@ -50,7 +49,7 @@ class Deadline:
         return asyncio.timeout_at(self.until)
 
     async def wait(self, event: asyncio.Event) -> bool:
-        """Wait for an event until then at most, and say whether it is set."""
+        """Wait for an event until the deadline; return whether it is set."""
         return event.is_set() or await is_set(event, within_s=self.left_s)
 
 
@@ -59,27 +58,27 @@ _V = TypeVar("_V")
 
 
 class NotRunningError(AgentUtilitiesError, RuntimeError):
-    """Nothing can be asked: the service has not started, or is stopping."""
+    """The service has not started, or is stopping."""
 
 
 class SingleFlight(Generic[_K, _V]):
-    """Runs one call a key at a time, and gives what it brings to all who wait for it.
+    """Runs one call for each key at a time, and returns its result to all who wait for it.
 
-    A flight belongs to the task group, not to the one who asked first: it goes on when they stop waiting, and what it
-    brings may still be remembered. The calls must not raise, since that would end the whole group.
+    A flight belongs to the task group: it goes on when its waiters give up, so that its result may still be cached. The
+    calls must not raise, since that would end the whole group.
     """
 
     def __init__(self) -> None:
         self.group: asyncio.TaskGroup | None = None
-        """What owns the flights; set while the service runs."""
+        """The owner of the flights; set while the service runs."""
         self._flights: dict[_K, asyncio.Task[_V]] = {}
 
     async def join(self, key: _K, call: Callable[[], Coroutine[Any, Any, _V]], deadline: Deadline | None) -> _V:
-        """Return what the flight for a key brings, by a deadline if any; it is started where none is under way.
+        """Return the result of the flight for a key, which is started where none is under way.
 
         Raises:
             TimeoutError: the deadline passed; the flight goes on.
-            NotRunningError: there is no task group, or the flight was ended by its group.
+            NotRunningError: there is no task group, or it cancelled the flight.
         """
         flight = self._flights.get(key)
         if flight is None:
@@ -101,7 +100,7 @@ _TURN_S = 0.002
 
 
 async def in_turns(items: Iterable[_T] | AsyncIterable[_T]) -> AsyncIterator[_T]:
-    """Yield items, and let the event loop turn whenever 2 ms have gone; the work on one item must be short."""
+    """Yield items, and let the event loop turn every 2 ms; the work on one item must be short."""
     until = time.perf_counter() + _TURN_S
     async for item in items if isinstance(items, AsyncIterable) else _each(items):
         yield item
@@ -111,7 +110,7 @@ async def in_turns(items: Iterable[_T] | AsyncIterable[_T]) -> AsyncIterator[_T]
 
 
 async def finish_in_turns(steps: Generator[None, None, _T]) -> _T:
-    """Return what comes of work that yields after each short step; the event loop turns whenever 2 ms have gone."""
+    """Return the result of work that yields after each short step; the event loop turns every 2 ms."""
     results: list[_T] = []
 
     def each_step() -> Generator[None]:
@@ -128,10 +127,7 @@ async def _each(items: Iterable[_T]) -> AsyncIterator[_T]:
 
 
 async def ended(task: asyncio.Task[Any], within_s: float) -> bool:
-    """Wait until a task has ended, and say whether it has; a cancellation that comes meanwhile waits for it too.
-
-    What the task brought is left with it, and it is not cancelled by this.
-    """
+    """Wait for a task without cancelling it, and return whether it has ended; our own cancellation waits for it too."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + within_s
     cancelled: asyncio.CancelledError | None = None
@@ -141,14 +137,14 @@ async def ended(task: asyncio.Task[Any], within_s: float) -> bool:
         except asyncio.CancelledError as error:
             cancelled = error
     if task.done() and not task.cancelled():
-        task.exception()  # taken, so that nobody is told of an exception that was never looked at
+        task.exception()  # retrieved, so that asyncio does not warn
     if cancelled is not None:
         raise cancelled
     return task.done()
 
 
 async def is_set(event: asyncio.Event, within_s: float | None) -> bool:
-    """Wait for an event, and say whether it came within so many seconds; for ever where None."""
+    """Wait for an event, and return whether it was set within so many seconds; None waits for ever."""
     try:
         async with asyncio.timeout(within_s):
             return await event.wait()
@@ -158,7 +154,7 @@ async def is_set(event: asyncio.Event, within_s: float | None) -> bool:
 
 @asynccontextmanager
 async def beside(work: Coroutine[Any, Any, Any], wake: asyncio.Event | None = None) -> AsyncIterator[None]:
-    """Run something beside the block; its end sets an event, and the end of the block is its own."""
+    """Run work beside the block, and cancel it at the block's end; `wake` is set when the work ends."""
     task = asyncio.create_task(work)
     if wake is not None:
         task.add_done_callback(lambda _: wake.set())
@@ -170,12 +166,12 @@ async def beside(work: Coroutine[Any, Any, Any], wake: asyncio.Event | None = No
 
 
 async def in_daemon_thread(call: Callable[[], _T]) -> _T:
-    """Return what a call gives, made in a thread that does not keep the process from ending: a model may take long."""
+    """Run a call in a thread that does not keep the process from ending, and return its result."""
     return await asyncio.wrap_future(start_in_daemon_thread(call))
 
 
 def start_in_daemon_thread(call: Callable[[], _T]) -> Future[_T]:
-    """Return the future of a call made in such a thread; it can't be cancelled, and belongs to no event loop."""
+    """Start a call in such a thread; its future can't be cancelled, and belongs to no event loop."""
     done: Future[_T] = Future()
     done.set_running_or_notify_cancel()
 
@@ -190,23 +186,20 @@ def start_in_daemon_thread(call: Callable[[], _T]) -> Future[_T]:
 
 
 def run_async(function: Callable[..., Awaitable[Any]], *args: object) -> Any:
-    """Return what an asynchronous function returns, run to its end; anyio alone takes Python's own loop everywhere."""
+    """Run an asynchronous function, on uvloop where it is installed; anyio alone would take Python's own loop."""
     import anyio
 
     return anyio.run(function, *args, backend_options={"use_uvloop": find_spec("uvloop") is not None})
 
 
 class Job:
-    """Something that is done behind everything: one run at a time, once more where it is asked for meanwhile.
-
-    What fails is done again until it succeeds.
+    """Background work: one run at a time, once more where it is wanted meanwhile, retried until it succeeds.
 
     Args:
-        work: what is done.
-        on_failure: told of each failure, and how many came before it in a row.
-        retry_s: pauses in seconds after failures, one after the other; the last one for all that follow.
-        gap_s: seconds between the starts of two runs, but for the first two.
-        limit_s: seconds that one run may take; None for any number.
+        on_failure: gets each failure, and how many came before it in a row.
+        retry_s: pauses in seconds after failures in a row; the last one for all that follow.
+        gap_s: seconds between the starts of two runs, except the first two.
+        limit_s: the most seconds of one run; None for any number.
     """
 
     def __init__(
@@ -222,15 +215,15 @@ class Job:
         self._gap_s, self._limit_s = gap_s, limit_s
         self._wanted, self._hurried = asyncio.Event(), asyncio.Event()
         self.is_idle = True
-        """Whether nothing is under way, asked for, or to be done again."""
+        """Whether no run is under way, wanted, or to be retried."""
         self.first_try_done = asyncio.Event()
-        """Set once it was done, or could not be."""
+        """Set once a run has succeeded or failed."""
         self.settled = asyncio.Event()
-        """Set while all that was asked for was tried."""
+        """Set while every wanted run was tried."""
         self.settled.set()
 
     def want(self, *, hurry: bool = False) -> None:
-        """Ask for a run, which nobody waits for; one that hurries does not wait for the pause after a failure."""
+        """Request a run without waiting for it; `hurry` skips the pause after a failure."""
         self.is_idle = False
         self.settled.clear()
         self._wanted.set()
@@ -238,7 +231,7 @@ class Job:
             self._hurried.set()
 
     async def run(self) -> None:
-        """Do what is asked for, until cancelled."""
+        """Do the wanted runs, until cancelled."""
         now_s = asyncio.get_running_loop().time
         next_s, n_runs, n_failures = 0.0, 0, 0
         while True:

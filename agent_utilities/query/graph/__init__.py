@@ -1,5 +1,4 @@
-"""The tool graph: what it keeps of servers and tools, the backends that keep it, and what matches a query on it.
+"""The tool graph: its records of servers and tools, its backends, and the match of a query on it.
 
-Floor 3: it knows no host and no ranker. A graph is a cache of live servers: whatever it holds can be listed anew, and
-nothing that only it knows may be kept in it.
+It is a cache of live servers: nothing may be kept in it that can't be listed anew.
 """

@@ -1,4 +1,4 @@
-"""The backends: the graph on Neo4j where that is configured, else in a file in the user's cache folder."""
+"""Graph backends: Neo4j where it is configured, else a file in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger("agent_utilities.graph")
 
 _T = TypeVar("_T")
 _POOL = 16
-"""Connections: twice as many as queries are asked at once, so that a refresh finds one too."""
+"""Connections: twice the number of queries at once, so that a refresh gets one too."""
 
 _CONNECT_S = 1.0
 _CAUSES: tuple[tuple[str, Cause], ...] = (
@@ -89,13 +89,12 @@ class Neo4jGraph:
             logger.warning("can't apply the graph's schema (%s); reading goes on without it", error)
 
     async def close(self) -> None:
-        """Close every connection."""
         driver, self._driver = self._driver, None
         if driver is not None:
             await driver.close()
 
     async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-        """Run a read-only statement, refused by the server if it would write; return its rows, by column name."""
+        """Run a statement and return its rows, by column name; the server refuses it if it writes."""
         driver, only_read = self._open_driver(), self._neo4j.RoutingControl.READ
         options = {"database_": self._database, "bookmark_manager_": None, "result_transformer_": _rows}
         rows: list[dict[str, Any]] = await self._or_graph_error(
@@ -121,7 +120,7 @@ class Neo4jGraph:
         return self._driver
 
     async def _or_graph_error(self, call: Awaitable[_T]) -> _T:
-        """Await a call of the driver's; its errors become `GraphError`, with the cause that callers are told."""
+        """Await a driver's call; its errors become `GraphError`, with the cause that callers see."""
         try:
             return await call
         except self._neo4j.exceptions.Neo4jError as error:
@@ -140,16 +139,15 @@ _SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
 
 
 def graph_backend(backend: Backend, server: str, folder: str, environ: Mapping[str, str]) -> ToolGraph | None:
-    """Return the backend for a server, not yet opened, or None where the graph is off.
+    """Return the unopened backend of a server's graph, or None where the graph is off.
 
     Args:
-        backend: the operator's choice; `auto` is Neo4j where `NEO4J_URI` is set, else embedded.
-        server: the server's name; it names the embedded graph's file.
-        folder: where embedded graphs are kept; the user's cache folder where blank.
-        environ: the environment, for `NEO4J_*`.
+        backend: `auto` is Neo4j where `NEO4J_URI` is set, else embedded.
+        folder: the folder of embedded graphs; in the user's cache where blank.
+        environ: has `NEO4J_*`.
 
     Raises:
-        SettingsError: `NEO4J_URI` is missing or can't be used.
+        SettingsError: `NEO4J_URI` is missing or invalid.
     """
     if backend == "off":
         return None

@@ -1,7 +1,7 @@
 """Every statement that is run on the graph: parameters only, and the same text on every backend.
 
-`$server_name` stands for a server's node and, where the server is a gateway, for those of its upstreams, which bear its
-name as `gateway`: one statement asks, counts or forgets them all. Where one node is meant, it is matched by its name.
+`$server_name` matches a server's node and, where it is a gateway, those of its upstreams, whose `gateway` it is. Where
+one node is meant, only its name is matched.
 """
 
 MATCH_TEXT = """
@@ -9,9 +9,9 @@ MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
 WHERE (s.name = $server_name OR s.gateway = $server_name) AND t.text CONTAINS $query
 RETURN left(t.digest, 1) AS part, collect(t.name) AS names
 """
-"""The literal match of a normalised query, in the text that each tool keeps: equal to what docs/design.md states.
+"""The literal match of a normalised query in each tool's text: equal to what docs/design.md states.
 
-Names come in at most 16 lists: a row for each costs more than the match, and one list of 10,000 would keep the event
+Names come in at most 16 lists: a row for each costs more than the match, and one list of 10,000 would block the event
 loop while a driver unpacks it.
 """
 
@@ -29,12 +29,12 @@ WHERE (s.name = $server_name OR s.gateway = $server_name) AND a.name IN $near AN
 RETURN 'followed_by' AS kind, left(b.digest, 1) AS part, collect(coalesce(b.name, '')) AS names,
        collect(a.name) AS ofs, collect(coalesce(e.n, 0)) AS counts
 """
-"""The literal match, and with it what usually goes with some tools, `$near`: their neighbours and, aligned with the
-names, what they are neighbours of and the counts of the edges. Only edges of one `$scope` are read.
+"""The literal match, and the neighbours of the tools in `$near`: aligned lists of their names, of the tools that they
+are neighbours of, and of the edges' counts. Only edges of one `$scope` are read.
 
-No row is left out for its count: a tool that the caller may not use must not take the place of one that it may. The
-embedded engine takes no `[]` of a known type, so what literal matches lack is collected from nothing. `IN` is five
-times as fast on it as `UNWIND`.
+No count is cut off: a tool that the caller may not use must not displace one that they may. The embedded engine takes
+no typed `[]`, so literal matches collect their missing columns from nothing. `IN` is five times as fast on it as
+`UNWIND`.
 """
 
 MATCH_TERMS = """
@@ -43,23 +43,23 @@ MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
 WHERE (s.name = $server_name OR s.gateway = $server_name) AND t.text CONTAINS q
 RETURN q AS term, left(t.digest, 1) AS part, collect(t.name) AS names
 """
-"""The match of single terms, in lower case, for a query whose words stand nowhere together."""
+"""The match of single terms, in lower case, for a query without a literal match."""
 
 SERVER = """
 MATCH (s:Server) WHERE s.name = $server_name OR s.gateway = $server_name
 OPTIONAL MATCH (s)-[:PROVIDES]->(t:CallableResource)
 RETURN s.name AS name, s.digest AS digest, s.updated_at AS updated_at, count(t.text) AS n_tools
 """
-"""A tool without its text, written by a release that kept none, is not counted: the next sync writes it anew."""
+"""A tool without a text, of an older release, is not counted: the next sync writes it anew."""
 
 HELD = """
 MATCH (s:Server) WHERE s.name = $server_name OR s.gateway = $server_name
 RETURN s.name AS name, coalesce(s.digest, '') AS digest, coalesce(s.edges_digest, '') AS edges_digest,
        EXISTS { MATCH (s)-[:PROVIDES]->(t:CallableResource) } AS has_tools
 """
-"""What is needed to know that the graph still holds a server's tools; counting 10,000 takes 20 times as long.
+"""The digests of a server's tools and edges, and whether it has any; counting 10,000 tools takes 20 times as long.
 
-Also what its edges were last written from; of a gateway its own node tells that, and all tell their tools.
+A gateway's own node has the edges' digest.
 """
 
 SERVERS = """
@@ -75,9 +75,9 @@ WHERE s.name IN $server_names
 RETURN left(t.digest, 1) AS part, collect(coalesce(t.name, '')) AS names, collect(coalesce(t.digest, '')) AS digests,
        collect(coalesce(t.key, '')) AS keys
 """
-"""The names of some servers' tools and, aligned with them, digests and keys; in parts for the same reason as matches.
+"""The names of some servers' tools, with aligned digests and keys, in parts as in matches.
 
-`collect` leaves nulls out, and a tool that others wrote without a digest must not shift those of the rest.
+`collect` skips nulls: a tool that others wrote without a digest must not shift those of the rest.
 """
 
 PUT_SERVER = """
@@ -91,7 +91,7 @@ MERGE (s:Server {name: r.name})
 SET s.gateway = $server_name, s.title = r.title, s.description = r.description,
     s.digest = r.digest, s.updated_at = $updated_at
 """
-"""The nodes of a gateway's upstreams, beside that of its own tools, which `PUT_SERVER` writes."""
+"""The nodes of a gateway's upstreams; `PUT_SERVER` writes its own."""
 
 PUT_TOOLS = """
 MATCH (s:Server {name: $server_name})
@@ -108,7 +108,7 @@ MATCH (s:Server {name: $server_name})-[:PROVIDES]->(t:CallableResource)
 WHERE t.set_digest IS NULL OR t.set_digest <> $digest
 DETACH DELETE t
 """
-"""Drops what was not put with this tool set. A list of 10,000 names to keep would hold the interpreter for 8 ms."""
+"""Drops tools that are not of this tool set. A list of 10,000 names to keep would block the interpreter for 8 ms."""
 
 DROP_TOOLS_OF = """
 MATCH (s:Server)-[:PROVIDES]->(t:CallableResource)
@@ -138,7 +138,7 @@ MATCH (a:CallableResource) WHERE a.key = r.key
 MATCH (b:CallableResource) WHERE b.key = r.to_key
 CREATE (a)-[:%s {n: r.n, scope: r.scope}]->(b)
 """
-"""Puts edges of one type, `USED_WITH` or `FOLLOWED_BY`; a `USED_WITH` once for each pair, since it is read both ways.
+"""Puts edges of one type; `USED_WITH` once for each pair, since it is read both ways.
 
 One `MATCH` for both ends takes the embedded engine 25 times as long among 10,000 tools.
 """

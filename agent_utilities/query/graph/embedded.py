@@ -21,25 +21,24 @@ from agent_utilities.query.graph.base import GraphError, Statement
 from agent_utilities.runtime.waiting import start_in_daemon_thread
 
 _CLOSING_S = 2.0
-"""Seconds to wait for a file that is being closed, as where a server is stopped and started again at once."""
+"""Seconds to wait for a file that is being closed, where a server restarts in one process."""
 
 _locks: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
-"""State of the process, as what it keeps track of is: of each file that it has open. The engine's own lock keeps only
-other processes out."""
+"""A lock for each file that this process has open; the engine's own lock excludes other processes alone."""
 
 _OF_THE_FILE = re.compile(
     r"(Runtime|Storage|Catalog|Binder) exception: |Assertion failed in file |.*\bcorrupt", re.DOTALL
 )
-"""What the engine's errors say that blame what a file holds. Others speak of the machine (`IO exception`: no
-permission, a lock, no space; `Buffer manager exception`: no memory), or of the engine: its library was not found."""
+"""The engine's errors that blame a file's content. Others blame the machine (`IO exception`: no permission, a lock, no
+space; `Buffer manager exception`: no memory), or a missing library."""
 
 
 def is_damage(error: Exception) -> bool:
-    """Return whether an error at opening blames what the file holds.
+    """Whether an error at opening blames the file's content.
 
-    The engine has no error of its own for that: whatever it trips over in a damaged file is a `RuntimeError` that
-    names the kind of trouble, or what its C++ library throws at a length or an index that is none. `MemoryError` is
-    left out, though a damaged length may cause it: short memory is no reason to set a good file aside.
+    The engine has no error class for that: it raises a `RuntimeError` that names the kind, or what C++ throws at an
+    invalid length or index. `MemoryError` is not counted, though a damaged length may cause it: short memory is no
+    reason to set a good file aside.
     """
     if isinstance(error, RuntimeError):
         return _OF_THE_FILE.match(str(error)) is not None
@@ -75,19 +74,17 @@ _DDL = (
 
 
 class EmbeddedGraph:
-    """The tool graph on ladybug, in a file or in memory.
+    """The tool graph on ladybug, in a file, or in memory where the file can't be used.
 
-    In memory where the file can't be used: another process or another graph of this one holds it, or its disk is full
-    or read-only; that costs nothing but a fill at start.
+    That is where another process or graph holds it, or its disk is full or read-only; it costs a fill at start.
 
-    The file is a cache of live servers. A kill in a write can leave a torn record at the end of the engine's log: what
-    was committed before it is used then. A file that can't be used even so is set aside whole and made anew, empty.
-    Either way a refresh brings the live tools in, so nothing may be kept in it that only it knows. What is set aside is
-    never deleted here. `graph/README.md` tells how often that happens.
+    A kill in a write can leave a torn record at the end of the engine's log; what was committed before it is used. A
+    damaged file is set aside, never deleted, and replaced by an empty one, which the next refresh fills.
+    `graph/README.md` says how often that happens.
 
     Args:
         path: the database file, or None for memory only.
-        or_memory: whether memory will do where the file can't be used; else `open` raises `GraphError`.
+        or_memory: whether to fall back to memory; else `open` raises `GraphError`.
     """
 
     backend = "embedded"
@@ -106,10 +103,10 @@ class EmbeddedGraph:
         self._writing = ThreadPoolExecutor(1, "graph-write")
 
     async def open(self) -> None:
-        """Open the file, or memory where it can't be used, and make the tables.
+        """Open the file or memory, and create the tables.
 
-        The engine can't be stopped in that. Where the caller is cancelled it goes on, and `close` waits for its end;
-        where nobody waits for that either, what it opened is closed again at once.
+        That can't be stopped: it goes on where the caller is cancelled, and `close` waits for it; where `close` is
+        cancelled too, the database is closed as soon as it is open.
         """
         self._is_wanted = True
         while True:
@@ -120,17 +117,17 @@ class EmbeddedGraph:
             await _or_graph_error(asyncio.shield(asyncio.wrap_future(self._opening)))
 
     def _check_space(self) -> None:
-        """The engine ends the whole process when a write fails for want of space: `OSError` is raised before that."""
+        """Raise `OSError` where space is short: the engine would end the process when a write fails."""
         if self.path is not None and shutil.disk_usage(self.path.parent).free < _SPARE_BYTES:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
 
     async def close(self) -> None:
-        """Close the database, once it is open; statements that still run are interrupted."""
+        """Close the database, once it is open; interrupts running statements."""
         self._is_wanted = False
         if self._opening is not None:
             opening, self._opening = asyncio.wrap_future(self._opening), None
             await asyncio.wait([opening])
-            opening.exception()  # whoever opened it was told
+            opening.exception()  # `open` has raised it
         database, self._database = self._database, None
         if database is not None:
             try:
@@ -156,7 +153,7 @@ class EmbeddedGraph:
             self._reader.execute("ROLLBACK")
 
     def _open(self) -> None:
-        import ladybug  # noqa: F401 - an engine that is not there says nothing of the file
+        import ladybug  # noqa: F401 - a missing engine is no fault of the file
 
         if self.path is None:
             self._use(":memory:")
@@ -174,7 +171,7 @@ class EmbeddedGraph:
             self._close(database)
 
     def _hold(self, path: Path) -> None:
-        """Take a file, so that nobody else in this process opens it; blocks while another closes it."""
+        """Lock a file within this process; blocks while another graph closes it."""
         lock = _locks[path.resolve()]
         if not lock.acquire(timeout=_CLOSING_S):
             raise GraphError("busy", "this process has it open already")
@@ -186,9 +183,9 @@ class EmbeddedGraph:
             lock.release()
 
     def _use_file(self, path: Path) -> None:
-        """Open the file; where it can't be read it is set aside with all that goes with it, and made anew.
+        """Open the file; a damaged one is renamed with its companions, and made anew.
 
-        Nothing is deleted. The file itself goes last: a log without its file would be taken for another database's.
+        The file itself is renamed last: the engine would apply a log without its file to the new database.
         """
         try:
             return self._use(str(path))
@@ -214,7 +211,7 @@ class EmbeddedGraph:
         self._use(":memory:")
 
     def _use(self, where: str) -> None:
-        """Open a database and make its tables; its log is read up to the record that a kill left torn."""
+        """Open a database and create its tables; its log is read up to a torn record."""
         import ladybug
 
         database = ladybug.Database(
@@ -235,7 +232,7 @@ class EmbeddedGraph:
             if connection is not None:
                 connection.close()
         for executor in (self._reading, self._writing):
-            executor.submit(lambda: None).result()  # what was under way has ended
+            executor.submit(lambda: None).result()  # waits for a running statement
         self._reader = self._writer = None
         try:
             database.close()
@@ -254,8 +251,8 @@ class EmbeddedGraph:
             self._transact(statements)
 
     def _abandon(self, database: Any) -> None:
-        """Leave a database open for good: closing it writes, and on a full disk that would end the process."""
-        self._lock = None  # the file stays taken
+        """Leak a database: closing it writes, and on a full disk that would end the process."""
+        self._lock = None  # the file stays locked
         for leaked in (database, self._reader, self._writer):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(leaked))
 
@@ -283,7 +280,7 @@ async def _or_graph_error(call: Awaitable[_T]) -> _T:
 
 
 def _reason(error: Exception) -> str:
-    """Return what the engine says of an error, on one line, without where to read on."""
+    """Return the engine's message on one line, without its link."""
     return re.sub(r"\s+", " ", str(error)).split("See the docs")[0].strip()
 
 

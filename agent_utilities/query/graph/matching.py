@@ -1,4 +1,4 @@
-"""A query as the graph is asked: normalised whole, and the terms of it that are worth matching."""
+"""The match of a query on the graph: literally, else by its terms; and the neighbours of tools in use."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _MAX_TERMS = 16
 
 
 def normalise(query: str) -> str:
-    """Return the form under which queries are one: NFC, lower case, single spaces, no unpaired surrogates."""
+    """Normalize a query: NFC, lower case, single spaces, no unpaired surrogates."""
     text = " ".join(unicodedata.normalize("NFC", query).lower().split())
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def terms(text: str) -> list[str]:
-    """Return the words of a normalised query that are worth matching, a plural `s` cut off, at most 16."""
+    """Return the words of a normalised query without stop words and plural `s`, at most 16."""
     stopwords = stopwords_of(text)
-    told = [word for word in words(without_negated(text)) if word not in stopwords]
-    return list(dict.fromkeys(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in told))[
+    content = [word for word in words(without_negated(text)) if word not in stopwords]
+    return list(dict.fromkeys(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in content))[
         :_MAX_TERMS
     ]
 
 
 _CLAIMED_SHARE = 1 / 3
-"""Of the best score, what a tool needs to be claimed."""
+"""The share of the best score that a tool needs to be claimed."""
 
 
 class Neighbour(NamedTuple):
-    """A tool that went with another one, `of`, so often: a session called both, or it was called next after that."""
+    """A tool that sessions called together with another one, `of`, or next after it, and how often."""
 
     of: str
     name: str
@@ -46,7 +46,7 @@ class Neighbour(NamedTuple):
 
 
 class NeighbourRow(NamedTuple):
-    """Neighbours of one kind as the graph gives them, in aligned columns: thousands of them are few objects to keep."""
+    """Neighbours of one kind in aligned columns, as the graph returns them: few objects for thousands of them."""
 
     kind: Literal["used_with", "followed_by"]
     ofs: tuple[str, ...]
@@ -56,12 +56,12 @@ class NeighbourRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """What the graph holds for a query, before anything is known of who asks.
+    """The graph's matches of a query, before any caller's bounds.
 
     Args:
-        literal: names of the tools that bear the query as it stands; in no order.
-        by_term: names of the tools that bear each of its terms.
-        neighbour_rows: what went with the tools that were asked about; in no order.
+        literal: names of the tools whose text has the query as it stands; unordered.
+        by_term: names of the tools whose text has each of its terms.
+        neighbour_rows: neighbours of the tools in use; unordered.
     """
 
     literal: tuple[str, ...] = ()
@@ -70,48 +70,47 @@ class Matches:
 
     @property
     def n_names(self) -> int:
-        """How many names these are, repeated ones counted each time."""
+        """The number of names, repeated ones counted each time."""
         return len(self.literal) + sum(len(names) for _, names in self.by_term)
 
     @property
     def n_neighbours(self) -> int:
-        """How many neighbours these are."""
         return sum(len(row.names) for row in self.neighbour_rows)
 
     @property
     def neighbours(self) -> Iterator[Neighbour]:
-        """The neighbours one by one; many of them take longer than a turn of the event loop may."""
+        """The neighbours one by one; all of them may take longer than a turn of the event loop."""
         for kind, ofs, names, counts in self.neighbour_rows:
             for of, name, n in zip(ofs, names, counts, strict=True):
                 yield Neighbour(of, name, kind, n)
 
 
 async def match_literally(graph: Reads, server: str, text: str, near: Sequence[str] = (), scope: str = "") -> Matches:
-    """Return the tools that bear a normalised query as it stands, and the neighbours of some, by one statement.
+    """Match a normalised query as it stands, and read the neighbours of some tools, by one statement.
 
     Args:
-        near: names of the tools whose neighbours are wanted; they may come from anywhere.
+        near: names of the tools whose neighbours are wanted; they are not trusted.
         scope: whose calls count: everybody's where empty, else the subject's of this salted hash.
     """
-    # A caller may name anything; what is no text is no tool's name, and no driver takes it.
+    # A caller may name anything; no driver takes a surrogate, and no tool's name has any.
     known = [name for name in dict.fromkeys(near) if not any("\ud800" <= letter <= "\udfff" for letter in name)]
-    asked: dict[str, Any] = {"query": text, "server_name": server}
+    parameters: dict[str, Any] = {"query": text, "server_name": server}
     statement = cypher.MATCH_TEXT
     if known:
-        statement, asked = cypher.MATCH_TEXT_AND_NEIGHBOURS, {**asked, "near": known, "scope": scope}
-    names: list[str] = []
+        statement, parameters = cypher.MATCH_TEXT_AND_NEIGHBOURS, {**parameters, "near": known, "scope": scope}
+    literal: list[str] = []
     rows: list[NeighbourRow] = []
-    async for row in in_turns(await graph.read(statement, asked)):
-        found = tuple(map(sys.intern, row["names"]))
+    async for row in in_turns(await graph.read(statement, parameters)):
+        names = tuple(map(sys.intern, row["names"]))
         if (kind := row.get("kind", "literal")) == "literal":
-            names += found
+            literal += names
         else:
-            rows.append(NeighbourRow(kind, tuple(map(sys.intern, row["ofs"])), found, tuple(row["counts"])))
-    return Matches(literal=tuple(names), neighbour_rows=tuple(rows))
+            rows.append(NeighbourRow(kind, tuple(map(sys.intern, row["ofs"])), names, tuple(row["counts"])))
+    return Matches(literal=tuple(literal), neighbour_rows=tuple(rows))
 
 
 async def match_terms(graph: Reads, server: str, text: str) -> Matches:
-    """Return the tools that bear the terms of a normalised query; nothing where it is one term."""
+    """Match each term of a normalised query; nothing where it is one term."""
     wanted = terms(text)
     if not wanted or wanted == [text]:
         return Matches()
@@ -122,7 +121,7 @@ async def match_terms(graph: Reads, server: str, text: str) -> Matches:
 
 
 async def match(graph: Reads, server: str, text: str) -> Matches:
-    """Return the matches of a normalised query: literally, and where nothing bears it by its terms."""
+    """Match a normalised query literally, and by its terms where nothing matches."""
     matches = await match_literally(graph, server, text)
     return matches if matches.literal else await match_terms(graph, server, text)
 
@@ -130,9 +129,8 @@ async def match(graph: Reads, server: str, text: str) -> Matches:
 def names_of(matches: Matches, permitted: frozenset[str] | None = None) -> tuple[str, ...]:
     """Return the names that answer a query, best first; empty for no match.
 
-    A query that stands in name, description or tag literally is taken at its word. Where it stands nowhere, a term
-    counts the more the fewer tools bear it, and tools far behind the best are not claimed. Only permitted tools are
-    matched and weighed: what is denied leaves no trace in what is shown (law L1).
+    Literal matches alone count where there are any. Otherwise a term counts the more the fewer tools have it, and tools
+    far behind the best are not claimed. Only permitted tools are matched and weighed (law L1).
     """
 
     def permitted_of(names: tuple[str, ...]) -> list[str]:

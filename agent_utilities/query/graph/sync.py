@@ -1,4 +1,4 @@
-"""Bringing a server's tools into the graph, and which of them are used together: what changed, in one transaction."""
+"""Writes a server's tools, and which of them are used together, to the graph: the changes, in one transaction."""
 
 from __future__ import annotations
 
@@ -18,21 +18,19 @@ _BATCH = 100
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What a refresh did."""
-
     state: ServerState
     n_put: int
     n_dropped: int
 
 
 async def server_state(graph: ToolGraph, server: str) -> ServerState | None:
-    """Return a server's state in the graph, or None where it was never brought in."""
+    """Return a server's state in the graph, or None where it was never written."""
     rows = await graph.read(cypher.SERVER, {"server_name": server})
     return ServerState.of(server, map(_state, rows)) if rows else None
 
 
 async def server_states(graph: ToolGraph) -> list[ServerState]:
-    """Return the state of every server in the graph, by name; those behind a gateway are parts of its state."""
+    """Return the state of every server in the graph, by name; a gateway's includes its upstreams'."""
     nodes: dict[str, list[ServerState]] = {}
     for row in await graph.read(cypher.SERVERS, {}):
         nodes.setdefault(row["gateway"] or row["name"], []).append(_state(row))
@@ -45,10 +43,7 @@ def _state(row: dict[str, Any]) -> ServerState:
 
 @dataclass(frozen=True, slots=True)
 class _Statements:
-    """Statements that are made on the way, each time they are iterated.
-
-    All rows of 10,000 tools at once would be enough for a full garbage collection.
-    """
+    """Statements that are made at each iteration: all rows of 10,000 tools at once cost a full garbage collection."""
 
     make: Callable[[], Iterator[Statement]]
 
@@ -57,11 +52,10 @@ class _Statements:
 
 
 _Nodes = dict[ServerState, list[ToolRecord]]
-"""A server's nodes as they should be, and the tools of each: its own first, then those of its upstreams."""
+"""A server's nodes as they should be, with the tools of each: its own, even without tools, then its upstreams'."""
 
 
 def _nodes(server: str, records: Sequence[ToolRecord], now_ms: int) -> _Nodes:
-    """Return the nodes of a server, whose own is there without tools too."""
     by_name: dict[str, list[ToolRecord]] = {server: []}
     for record in records:
         by_name.setdefault(record.node(server), []).append(record)
@@ -69,10 +63,9 @@ def _nodes(server: str, records: Sequence[ToolRecord], now_ms: int) -> _Nodes:
 
 
 async def sync(graph: ToolGraph, server: str, records: Sequence[ToolRecord], now_ms: int) -> SyncReport:
-    """Make the graph hold exactly a server's tools, in one transaction; an equal tool set only moves `updated_at`.
+    """Replace a server's tools in the graph, in one transaction; an equal tool set only moves `updated_at`.
 
-    The tools of a gateway's upstreams hang on a node for each; those of an upstream with an equal tool set are left
-    alone, and an upstream that provides none any more goes.
+    Each upstream of a gateway has a node; one with an equal tool set is not written, and one without tools is dropped.
 
     Raises:
         GraphError: nothing was changed.
@@ -105,19 +98,19 @@ def _put_servers(nodes: _Nodes) -> list[Statement]:
     if upstreams:
         rows = [
             {"name": node.name, "digest": node.digest}
-            | {key: on_one_line(getattr(told, key)) for key in ("title", "description")}
+            | {key: on_one_line(getattr(upstream, key)) for key in ("title", "description")}
             for node in upstreams
-            if (told := nodes[node][0].upstream) is not None
+            if (upstream := nodes[node][0].upstream) is not None
         ]
         statements.append((cypher.PUT_UPSTREAMS, {"server_name": own.name, "rows": rows, "updated_at": now_ms}))
     return statements
 
 
 def _replacement(nodes: _Nodes, changed: Sequence[ServerState], gone: Sequence[str]) -> Iterator[Statement]:
-    """Return the statements that make the tools of a server's changed nodes theirs, and drop upstreams that are gone.
+    """Yield the statements that replace the tools of changed nodes, and drop upstreams that are gone.
 
-    The server's node is written first: that locks it, and two processes that sync at once follow one another. All tools
-    of a changed node are put, changed or not, since the other may have written between the reading and this.
+    The server's node is written first: that locks it, so that syncs of two processes follow one another. All tools of a
+    changed node are put, changed or not, since the other process may have written after this one read.
     """
     yield from _put_servers(nodes)
     for node in changed:
@@ -128,12 +121,12 @@ def _replacement(nodes: _Nodes, changed: Sequence[ServerState], gone: Sequence[s
         yield cypher.DROP_OTHERS, of_node
     if gone:
         yield from _drop(gone)
-    # Tools that were dropped took their edges with them, and others may have come: the edges are to be put anew.
+    # Dropped tools took their edges along, and new ones may have some: without a digest the edges are put anew.
     yield cypher.PUT_EDGES_DIGEST, {"server_name": next(iter(nodes)).name, "digest": ""}
 
 
 async def forget(graph: ToolGraph, server: str) -> None:
-    """Remove a server and its tools, such as one that was renamed; with a gateway its upstreams go too."""
+    """Remove a server and its tools, such as a renamed one; with a gateway its upstreams."""
     state = await server_state(graph, server)
     await graph.write(_drop([node.name for node in state.each_node] if state is not None else [server]))
 
@@ -149,9 +142,9 @@ EdgeKind = Literal["used_with", "followed_by"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class ToolEdge:
-    """How often one tool of a server went with another: from `of` to `name`, for a `used_with` either way.
+    """How often one tool of a server went with another: from `of` to `name`, for `used_with` either way.
 
-    The calls of a `scope` were counted: everybody's where empty, else the subject's of this salted hash.
+    `scope` says whose calls count: everybody's where empty, else the subject's of this salted hash.
     """
 
     kind: EdgeKind
@@ -162,21 +155,21 @@ class ToolEdge:
 
 
 async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -> str:
-    """Make the graph hold exactly these edges of a server, in one transaction; equal ones cost one read.
+    """Replace a server's edges in the graph, in one transaction; equal ones cost one read.
 
-    Edges of tools that the graph does not hold are left out: whoever brings other tools in has the edges written anew.
-    Of two processes that write at once the last one's edges remain, all of them and no others.
+    Edges of tools that the graph does not hold are dropped; a sync of tools has the edges written anew. Of two
+    processes that write at once, the last one's edges remain.
 
     Args:
-        server: the server's name; a gateway's edges go between tools of all its upstreams.
-        edges: in any order, one for each pair and kind; a `used_with` has its names in the order of the alphabet.
+        edges: in any order, one for each pair and kind; `used_with` has its names in alphabetical order. A gateway's
+            edges connect tools of all its upstreams.
 
     Returns:
-        A digest of the edges and of the tools that they go between.
+        A digest of the edges and of the tool sets that they connect.
     """
     rows = await graph.read(cypher.HELD, {"server_name": server})
     held = {row["name"]: row["edges_digest"] for row in rows}
-    # With the tool sets that it was read beside: where others come in meanwhile, the next sync writes anew.
+    # With the tool sets read just now: if they change meanwhile, the next sync writes anew.
     wanted = await asyncio.to_thread(sorted, edges)
     digest = await asyncio.to_thread(_digest, wanted, {row["name"]: row["digest"] for row in rows})
     if held.get(server, digest) == digest:
@@ -189,7 +182,7 @@ async def sync_edges(graph: ToolGraph, server: str, edges: Iterable[ToolEdge]) -
 
 
 def _digest(edges: Sequence[ToolEdge], toolsets: Mapping[str, str]) -> str:
-    """Return a digest of edges, in their order, and of the tool sets that they go between."""
+    """Return a digest of edges, in their order, and of the tool sets that they connect."""
     digest = blake2b(repr(sorted(toolsets.items())).encode(), digest_size=16)
     for edge in edges:
         digest.update(repr((edge.kind, edge.of, edge.name, edge.n, edge.scope)).encode())
@@ -199,9 +192,9 @@ def _digest(edges: Sequence[ToolEdge], toolsets: Mapping[str, str]) -> str:
 def _edge_replacement(
     server: str, edges: Sequence[ToolEdge], keys: Mapping[str, str], digest: str
 ) -> Iterator[Statement]:
-    """Return the statements that make a server's edges the given ones, of those whose tools have keys.
+    """Yield the statements that replace a server's edges; those of tools without a key are dropped.
 
-    The server's node is written first: that locks it, and two processes that write at once follow one another.
+    The server's node is written first: that locks it, so that two processes follow one another.
     """
     yield cypher.PUT_EDGES_DIGEST, {"server_name": server, "digest": digest}
     yield cypher.DROP_EDGES, {"server_name": server}
