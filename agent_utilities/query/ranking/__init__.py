@@ -1,4 +1,4 @@
-"""Rankers: a request in a user's words, and the tools of a catalog that answer it.
+"""Rankers: score a catalog's tools for a request in a user's words.
 
-numpy is imported in the functions that use it: that takes about 80 ms, which a server that ranks nothing need not pay.
+numpy is imported on first use: that takes about 80 ms, which a server that ranks nothing need not pay.
 """

@@ -1,7 +1,7 @@
-"""How near tools and past requests are to requests by their vectors, and whether a request is answered at all.
+"""Cosines of requests to tools and past requests, and the cut below which a request counts as not answered.
 
-Requests that a catalog can't answer are the farther from its tools the more it is about one thing; a cut that is right
-for one catalog is wrong for the next, and says nothing about another model. So it is measured on what is permitted.
+The distance of requests that a catalog can't answer depends on the catalog and on the model, so the cut is measured on
+the permitted tools.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from agent_utilities.query.ranking.embedding import Embedder
 from agent_utilities.query.ranking.terms import Postings, TermWeights, count_terms
 
 CENTRING = 0.5
-"""Of the catalog's mean vector, what is taken out: what all tools have in common tells nothing."""
+"""The share of the catalog's mean vector that is subtracted: what all tools have in common says nothing."""
 N_NEIGHBOURS = 32
-"""A tool's text is held against the thirty-second nearest other tool: nearer ones may be the same server's, or do the
-same under another name. Of a catalog that has no more it is not known whether it is about one thing."""
+"""A tool's text is compared with the thirty-second nearest other tool: nearer ones may be of the same server, or do the
+same under another name. Whether a smaller catalog is about one thing can't be measured."""
 NEIGHBOUR_SHARE = 32
-"""In a large catalog more may: one tool in so many."""
+"""The same for a large catalog: one tool in so many."""
 OWN_WEIGHT = 2.0
 FOREIGN_SPREADS = 1.7
 MOST_SPREADS = 5.5
 COVERAGE_SPREADS = 3.0
 PART_SPREADS = 6.0
-"""How much more evidence one part of a request must give than the whole: of many that no tool need answer, some part
-happens to lie near a tool."""
+"""How much more evidence a part of a request must give than the whole: of many parts some is near a tool by chance."""
 _LEAST_LENGTH = 1e-3
 _N_NEAREST_UNANSWERABLE = 16
 _N_SAMPLE_CELLS = 4_000_000
@@ -37,17 +36,17 @@ _LEAST_SPREAD = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Answerability:
-    """What the permitted tools' vectors say of a request: how near each tool is, and whether it is theirs to answer.
+    """The vectors of the permitted tools, and the cut for the evidence that they answer a request.
 
     Args:
         vectors: (n_documents, n_dimensions), of unit length, one for each different document, so that equal tools
-            are equally near to the last bit.
-        rows: (n_tools,) the place of each tool's document in them.
-        mean: (n_dimensions,) half the mean vector.
-        scale: (n_documents,) that makes the vectors less that half unit length again.
+            score equal to the last bit.
+        rows: (n_tools,) the row of each tool's document.
+        mean: (n_dimensions,) `CENTRING` times the mean vector.
+        scale: (n_documents,) makes the centred vectors unit length.
         unanswerable: (n, n_dimensions) vectors of requests that no tool need answer.
-        spread: how far the evidence of such requests scatters downward from their median, on this catalog and by this
-            model: the unit of what words add, so that no model's scale is built in.
+        spread: the downward deviation of such requests' evidence from their median, on this catalog and model: the unit
+            of what words add, so that no model's scale is built in.
         cut: the least evidence that claims anything.
     """
 
@@ -61,13 +60,12 @@ class Answerability:
 
     @classmethod
     def of(cls, vectors: Vectors, rows: Places, unanswerable: Vectors) -> Answerability:
-        """Return it for the tools of a catalog, or of a part of one; rows are in order of their first place.
+        """Measure spread and cut on the tools of a catalog, or of a part of one; rows are in order of first place.
 
-        The cut is made to lose one request in a hundred that the tools do answer: the unanswerable requests' median
-        evidence and 1.7 spreads, which their lower half alone tells, since a catalog may well answer some. In a catalog
-        about one thing whatever is asked of it is near to many tools: the cut rises by twice what half of the tools'
-        own vectors reach more against the thirty-second nearest other tool, or the last of the nearest thirty-second
-        part, up to five and a half spreads over the median.
+        The cut is to lose one answerable request in a hundred: the unanswerable requests' median evidence and 1.7
+        spreads, measured on their lower half, since a catalog may well answer some. In a catalog about one thing every
+        request is near to many tools: the cut rises by twice the excess of the median evidence of tools' own vectors
+        against the thirty-second nearest other tool, up to five and a half spreads over the median.
         """
         mean = CENTRING * vectors.mean(axis=0)
         squares = np.einsum("ij,ij->i", vectors, vectors) - 2 * (vectors @ mean) + mean @ mean
@@ -88,20 +86,16 @@ class Answerability:
 
     @property
     def n_bytes(self) -> int:
-        """What the arrays take that are its own, and the places of its tools."""
         return self.vectors.nbytes + self.scale.nbytes + self.mean.nbytes + 2 * self.rows.nbytes
 
     def within(self, places: Places) -> Answerability:
-        """Return it for the tools at some places, ascending, as a catalog of them alone would have it."""
+        """Return that of a catalog of the tools at these places, ascending, alone."""
         old_rows, firsts, rows = np.unique(self.rows[places], return_index=True, return_inverse=True)
         order = np.argsort(firsts)
         return self.of(self.vectors[old_rows[order]], np.argsort(order)[rows], self.unanswerable)
 
     def cosines(self, queries: Vectors) -> tuple[Vectors, Vectors]:
-        """Return the cosines of texts to the tools, as they are, and less what all tools have in common.
-
-        Of `queries`, (n_texts, n_dimensions), both are (n_texts, n_tools).
-        """
+        """Return the cosines of texts, (n_texts, n_dimensions), to the tools, plain and centred: (n_texts, n_tools)."""
         with single_blas_thread():
             cosines = queries @ self.vectors.T
         centred = cosines - (queries @ self.mean)[:, None]
@@ -111,15 +105,15 @@ class Answerability:
         return cosines[:, self.rows], centred[:, self.rows]
 
     def evidence(self, queries: Vectors, cosines: Vectors, coverage: Vectors | float) -> float:
-        """Return how well a request is answered, to be held against the cut: by the whole, or clearly by a part of it.
+        """Return how well a request is answered, to compare with the cut: by the whole, or clearly by a part of it.
 
-        A vector of two hundred words lies near no tool, though one sentence in it asks for one. The gap between first
-        and second tells nothing, since catalogs hold tools that are much alike.
+        A vector of two hundred words is near no tool, though one sentence of them may be. The gap between first and
+        second says nothing, since catalogs have tools that are much alike.
 
         Args:
             queries: (n_texts, n_dimensions) of the whole request first, then of its parts.
-            cosines: (n_texts, n_tools) to them, as they are.
-            coverage: (n_texts, n_tools) the share of each text's words that each tool has, by how rare they are.
+            cosines: (n_texts, n_tools) plain.
+            coverage: (n_texts, n_tools) the share of each text's words that each tool has, weighted by idf.
         """
         best = (cosines + COVERAGE_SPREADS * self.spread * coverage).max(axis=1)
         with single_blas_thread():
@@ -128,21 +122,18 @@ class Answerability:
         return float(np.max(gaps))
 
     def gap(self, query: NDArray[np.float32], best: float) -> float:
-        """Return how much nearer a request is to what answers it best than to requests that no tool need answer."""
+        """Return how much nearer a request is to its best answer than to requests that no tool need answer."""
         return best - float(_mean_of_nearest((self.unanswerable @ query)[None, :])[0])
 
 
 def _mean_of_nearest(cosines: Vectors) -> Scores:
-    """Return the mean cosine to the nearest unanswerable requests: what a text shares with those, and with any text."""
+    """Return the mean cosine to the nearest unanswerable requests, for each text."""
     means: Scores = np.sort(cosines, axis=1)[:, -_N_NEAREST_UNANSWERABLE:].mean(axis=1)
     return means
 
 
 def _evidence_of_own(vectors: Vectors, unanswerable: Vectors) -> Scores:
-    """Return the evidence of tools' own vectors where their nearest others were not there: (n_sampled,).
-
-    A sample stands for a large catalog: spread over it evenly, so that the same tools always give the same.
-    """
+    """Return the evidence of tools' own vectors against the nth nearest other tool: (n_sampled,), sampled evenly."""
     n_tools = len(vectors)
     n_sampled = min(n_tools, _N_SAMPLE, max(2 * N_NEIGHBOURS, _N_SAMPLE_CELLS // n_tools))
     sample = np.linspace(0, n_tools - 1, n_sampled).astype(np.intp)
@@ -156,11 +147,11 @@ def _evidence_of_own(vectors: Vectors, unanswerable: Vectors) -> Scores:
 
 
 N_REQUESTS = 20
-"""The most that count of one tool, the newest."""
+"""The most past requests of one tool that count, the newest."""
 N_HALF = 2
-"""With so many requests, what they say counts half: one request is no habit."""
+"""The number of requests that count half: one request is no habit."""
 WORD_WEIGHT = 0.3
-"""Of the words of past requests, beside those of the tool's own text."""
+"""The weight of past requests' words, beside those of the tool's own text."""
 _SATURATION = 0.5
 _MAX_COUNT = 1.3
 _N_CHARACTERS = 500
@@ -176,8 +167,8 @@ class PastRequests:
     Args:
         places: (n_learned,) of the tools that have any, ascending.
         texts: of each, oldest first.
-        confidence: (n_learned,) what they count, 0 to 1: the more of them, the more.
-        shares: how much of each tool's requests have a term, 0 to 1, rising fast at first.
+        confidence: (n_learned,) 0 to 1, rising with their number.
+        shares: the saturated share of each tool's requests that have a term, 0 to 1.
     """
 
     places: Places
@@ -187,7 +178,7 @@ class PastRequests:
 
     @classmethod
     def of(cls, requests: Mapping[int, Sequence[str]]) -> PastRequests:
-        """Return those of a catalog, given by the tool's place, oldest first; processor work, for a thread."""
+        """Read requests by the tool's place, oldest first; processor work, for a thread."""
         places = sorted(place for place, texts in requests.items() if texts)
         texts = tuple(tuple(text[:_N_CHARACTERS] for text in requests[place][-N_REQUESTS:]) for place in places)
         n_requests = np.array(list(map(len, texts)), dtype=np.float32)
@@ -200,15 +191,12 @@ class PastRequests:
 
     @property
     def n_bytes(self) -> int:
-        """About what it takes, without the texts themselves, which whoever gave them holds too."""
+        """About its size, without the texts, which their source holds too."""
         n_texts = sum(map(len, self.texts))
         return _TEXT_BYTES * n_texts + self.shares.n_bytes + self.places.nbytes + self.confidence.nbytes
 
     def word_scores(self, query: str, postings: Postings) -> Scores:
-        """Return what a request's words are worth to each of the tools: (n_learned,), on the scale of BM25.
-
-        How rare a word is, is a matter of the permitted tools' own texts: of their `postings`.
-        """
+        """Score a request's words for each of the tools: (n_learned,), on the scale of BM25; idf is of `postings`."""
         terms = list(count_terms(query[:_N_QUERY_CHARACTERS]))[:_N_QUERY_TERMS]
         rarities = {term: _idf(term, postings) for term in terms if term in self.shares.rows}
         word_scores: Scores = WORD_WEIGHT * self.confidence * self.shares.scores(rarities)
@@ -230,9 +218,9 @@ def _shares(texts: Sequence[str]) -> dict[str, float]:
 
 
 BLEND_WEIGHT = 2.4
-"""Of the mean of many past requests in a tool's vector, beside 1 for its text."""
+"""The weight of the mean of many past requests in a tool's vector, beside 1 for its text."""
 SUBJECT_WEIGHT = 0.5
-"""Of the cosine to the past requests less what requests have in common, beside that to the blended vector."""
+"""The weight of the cosine to centred past requests, beside that to the blended vector."""
 _N_AT_A_TIME = 256
 
 
@@ -243,8 +231,8 @@ class PastVectors:
     Args:
         places: (n_learned,) of the tools in the catalog, ascending.
         blended: (n_learned, n_dimensions) of the tool's text and its past requests together, of unit length.
-        subjects: (n_learned, n_dimensions) of what is particular to the past requests, times what they count.
-        common: (n_dimensions,) what requests have in common.
+        subjects: (n_learned, n_dimensions) of the centred past requests, times their confidence.
+        common: (n_dimensions,) the mean of requests.
     """
 
     places: Places
@@ -254,15 +242,15 @@ class PastVectors:
 
     @classmethod
     def of(cls, past: PastRequests, texts: Vectors, embedder: Embedder, unanswerable: Vectors) -> PastVectors:
-        """Return them; the requests are embedded some at a time, for a thread.
+        """Embed past requests, in batches, for a thread.
 
         Args:
             texts: (n_learned, n_dimensions) of the tools' own texts, of unit length.
-            unanswerable: (n, n_dimensions) of requests that no tool need answer: what they have in common, all have.
+            unanswerable: (n, n_dimensions) of requests that no tool need answer; `common` is their mean.
         """
         common = unanswerable.mean(axis=0)
         sums, subjects = np.zeros_like(texts), np.zeros_like(texts)
-        owned = [(owner, text) for owner, asked in enumerate(past.texts) for text in asked]
+        owned = [(owner, text) for owner, requests in enumerate(past.texts) for text in requests]
         for start in range(0, len(owned), _N_AT_A_TIME):
             owners, some = map(list, zip(*owned[start : start + _N_AT_A_TIME], strict=True))
             vectors = embedder.embed(some, "query")
@@ -276,8 +264,7 @@ class PastVectors:
     def within(self, learned: Places) -> PastVectors:
         """Return those of the tools at some positions among these, ascending, alone.
 
-        A product of vectors depends in its last digit on how many others are multiplied with them: what a caller may
-        not use must not be among them.
+        The last digit of a matrix product depends on its size, so tools that a caller may not use must not be in it.
         """
         if len(learned) == len(self.blended):
             return self
@@ -285,17 +272,16 @@ class PastVectors:
 
     @property
     def n_bytes(self) -> int:
-        """What the arrays take."""
         return self.blended.nbytes + self.subjects.nbytes + self.common.nbytes
 
     def nearness(self, queries: Vectors, mean: NDArray[np.float32]) -> tuple[Vectors, Vectors]:
-        """Return how near requests are to each tool's text and past requests together, and what those are worth.
+        """Return the cosines of requests to the blended vectors, and their scores: both (n_texts, n_learned).
 
-        Both are (n_texts, n_learned). To be taken from the latter is how near the requests are to the tool's own text.
+        The gain of a tool is its score less the centred cosine to its own text.
 
         Args:
             queries: (n_texts, n_dimensions) of the whole request first, then of its parts.
-            mean: (n_dimensions,) what is taken out of the permitted tools' vectors, and of these alike.
+            mean: (n_dimensions,) as of `Answerability`; it is subtracted here alike.
         """
         with single_blas_thread():
             cosines = queries @ self.blended.T

@@ -1,4 +1,4 @@
-"""Arrays: their types, numpy on first use, and one thread at a time for BLAS, the matrix library under it."""
+"""Array types, numpy imported on first use, and one thread at a time for BLAS, its matrix library."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
     """(n, n_dimensions)"""
     Places = NDArray[np.intp]
-    """(n,) where tools stand in a catalog, or among the permitted tools of one."""
+    """(n,) indexes of tools in a catalog, or among its permitted tools."""
 else:
 
     class _Numpy:
-        """Numpy, which is imported when something of it is first asked for: most servers start without."""
+        """Imports numpy on first use: most servers start without."""
 
         def __getattr__(self, name):
             value = getattr(import_module("numpy"), name)
@@ -38,7 +38,7 @@ _LEAST_NORM = 1e-12
 _LIMIT_LOCK = threading.Lock()
 """Of the process, as the limit itself is."""
 _NEXT_LOCK = threading.Lock()
-"""Held by the caller who is next, so that one who embeds a catalog can't take turn after turn before a request."""
+"""Held by the next in line, so that indexing can't take turn after turn before a request."""
 
 
 @lru_cache(maxsize=1)
@@ -48,10 +48,10 @@ def _controller() -> Any:
 
 @contextmanager
 def single_blas_thread() -> Iterator[None]:
-    """Let BLAS use one thread within, and one caller at a time.
+    """Limit BLAS to one thread within, and to one caller at a time.
 
     A second thread gains nothing on a request's matrices, and two that wait for each other on busy cores take ten
-    times as long. The limit is the process's, so callers take turns: none may restore what another has set.
+    times as long. The limit is the process's: with several callers one could restore what another has set.
     """
     with _NEXT_LOCK:
         _LIMIT_LOCK.acquire()
@@ -63,6 +63,6 @@ def single_blas_thread() -> Iterator[None]:
 
 
 def unit_vectors(vectors: Vectors) -> Vectors:
-    """Return vectors made unit length; null vectors stay null."""
+    """Scale vectors to unit length; null vectors stay null."""
     units: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), _LEAST_NORM)
     return units

@@ -1,6 +1,6 @@
-"""What a ranker is: documents in, an index out; a request in, tools out, best first; and plain matches where none can.
+"""The protocols of rankers and their indexes, what all rankers share, and plain matches without any ranker.
 
-Scores count to 6 decimals, ties stand in catalog order, and the best of them are claimed.
+Scores are rounded to 6 decimals, and ties are in catalog order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agent_utilities.catalog.words import STOPWORDS, words
 from agent_utilities.query.ranking.arrays import NDArray, Places, Scores, np
 
 BY_WORDS = "ranked by words alone"
-"""What callers are told where vectors were wanted and aren't there; the reason is for the operator's log."""
+"""The cause that callers see where vectors are missing; the reason is in the operator's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +27,15 @@ class Ranking:
 
     Args:
         indexes: places in the catalog, best first; ties in catalog order; permitted ones only.
-        scores: aligned with `indexes`, never rising. The first says how well the request is answered at all, and can
-            be compared between requests of one kind of index.
-        abstained: nothing here fits, the first score is under the cut: claim nothing and show all (law L5).
-        matched: for each index, the words of the request that stand in the tool's text, in the request's order.
-        cause: for people, why the ranking is less than it could be; empty where it isn't.
-        n_claimed: how many of `indexes`, from the first, are said to answer the request: those named in it and those
-            whose score is near enough to the best; none where the ranking abstained. The others are far behind.
-        cut: the least first score that claims anything; None where nothing was measured.
-        parts: by what it comes from, what each score is the sum of, aligned with `indexes`; where that was asked for.
+        scores: aligned with `indexes`, descending. The first says how well the request is answered at all, and can be
+            compared between requests to one kind of index.
+        abstained: the first score is under the cut: claim nothing and show all (law L5).
+        matched: for each index, the words of the request in the tool's text, in the request's order.
+        cause: for people, why the ranking is incomplete; empty where it is complete.
+        n_claimed: how many of `indexes`, from the first, answer the request: those named in it and those whose score
+            is near enough to the best; none where the ranking abstained.
+        cut: the least first score that claims anything; None where it was not measured.
+        parts: the summands of each score by their source, aligned with `indexes`; where they were requested.
     """
 
     indexes: tuple[int, ...] = ()
@@ -59,57 +59,57 @@ class Ranking:
 
 
 Parts = dict[str, Scores]
-"""What scores are the sum of, each (n_tools,), by what it comes from."""
+"""The summands of scores by their source, each (n_tools,)."""
 
 
 class Index(Protocol):
-    """A catalog made ready to be searched; immutable, so that threads and requests share it."""
+    """An index of a catalog; immutable, so that threads and requests share it."""
 
     @property
     def cause(self) -> str:
-        """Why this index is less than what was asked for; empty where it isn't."""
+        """Why this index is simpler than configured; empty where it isn't."""
         ...
 
     def rank(
         self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25, parts: Parts | None = None
     ) -> Ranking:
-        """Return the tools that answer a request: the same for the same inputs, in every process.
+        """Rank the tools for a request: deterministic in every process.
 
-        What is not permitted moves nothing: the ranking is that of a catalog that has the permitted tools only.
-        It blocks for as long as it computes: call it in a thread, unless the index is lexical and small.
+        The ranking is that of a catalog of the permitted tools alone. Call it in a thread, unless the index is lexical
+        and small.
 
         Args:
             query: the request in the user's words.
             permitted: places in the catalog that may be ranked (law L1); None permits all.
             limit: the most to return.
-            parts: is given what each score is the sum of, for who wants to know; None for nobody.
+            parts: is filled with the summands of each score.
         """
         ...
 
 
 class Ranker(Protocol):
-    """Makes indexes. One that follows another takes over whatever has not changed."""
+    """Builds indexes, and reuses what has not changed since the last one."""
 
     def index(self, documents: Sequence[ToolDocument]) -> Index:
         """Return an index of documents in catalog order; processor work, for a thread.
 
-        It does not fail: where it can't do what it should, it returns a plainer index that says why.
+        It does not fail: it falls back to a simpler index that says why.
         """
         ...
 
 
 SPARE_BYTES = 8 << 20
-"""What views may take beyond what the whole catalog does: about 5,000 tools, or some hundred views of a few."""
+"""The size of cached views beyond the whole catalog's: about 5,000 tools, or some hundred views of a few."""
 _OVERHEAD_BYTES = 4 << 10
-"""Of a view's objects, whatever its arrays hold: about 2 KB, in six that the garbage collector walks."""
+"""The size of a view's objects beside its arrays."""
 
 
 class View(Protocol):
-    """Some tools of a catalog, as a catalog of them alone would be."""
+    """Some tools of a catalog, indexed as a catalog of them alone."""
 
     @property
     def n_bytes(self) -> int:
-        """What it takes, and the places of its tools."""
+        """Its size, with the places of its tools."""
         ...
 
 
@@ -117,17 +117,16 @@ V = TypeVar("V", bound=View)
 
 
 def views_of(whole: V, n_tools: int, make: Callable[[Places], V]) -> Callable[[Sequence[int] | None], V]:
-    """Return what gives the view of the permitted tools: what a catalog would be if it had those only.
+    """Return a cached function from permitted places to the view of a catalog of those tools alone.
 
-    What is common, rare or long in a catalog is a matter of all its tools, so that a tool which is denied would
-    otherwise move the scores of those that are not (law L1). Sets of permitted tools are few, one for each scope of
-    callers. The views used last are kept, which take no more together than the whole catalog and `SPARE_BYTES`.
+    Frequencies and lengths depend on all tools of a catalog, so that denied ones would otherwise move the scores of the
+    others (law L1). Sets of permitted tools are few, one for each scope of callers. The cache holds no more than the
+    whole catalog's size and `SPARE_BYTES`.
 
     Args:
         whole: the view of all tools, where None is permitted.
-        n_tools: how many those are.
-        make: makes a view of the tools at some places, ascending. It should not hold what holds the views, or a
-            catalog that was swapped out stays in memory until a full garbage collection.
+        make: makes a view of the tools at some places, ascending. It must not refer to the owner of the views, or a
+            replaced catalog stays in memory until a full garbage collection.
     """
 
     def n_bytes(view: V) -> int:
@@ -147,9 +146,9 @@ def views_of(whole: V, n_tools: int, make: Callable[[Places], V]) -> Callable[[S
 
 
 N_DECIMALS = 6
-"""Rounding deep inside a sum changes a score by less, and so breaks no tie."""
+"""Floating-point errors are smaller, and so break no tie."""
 _ROUNDING = 1e-5
-"""More than rounding changes a score by."""
+"""More than rounding changes a score."""
 
 
 def best_places(scores: Scores, eligible: NDArray[np.bool_] | None, limit: int) -> Places:
@@ -165,23 +164,22 @@ def best_places(scores: Scores, eligible: NDArray[np.bool_] | None, limit: int) 
 
 
 def round_scores(scores: Scores) -> NDArray[np.float64]:
-    """Return scores to as many decimals as count."""
     rounded: NDArray[np.float64] = np.asarray(scores, dtype=np.float64).round(N_DECIMALS)
     return rounded
 
 
 N_RAISED = 7
-"""The most tools that past requests raise, and so the most places that another one sinks by."""
+"""The most tools that past requests raise, and so the most places that another one falls."""
 _NTH_GAIN = 5
 
 
 def raise_best(scores: Scores, places: Places, gains: Scores, eligible: NDArray[np.bool_] | None = None) -> Scores:
-    """Return scores of which the few best have risen: (n_tools,); none has fallen.
+    """Return scores with the gains of the few best: (n_tools,); none is lower than before.
 
     Args:
-        scores: (n_tools,) as the tools' own texts make them.
+        scores: (n_tools,) of the tools' own texts.
         places: (n_learned,) of the tools that have past requests.
-        gains: (n_learned,) what those say for each; below 0 counts as nothing.
+        gains: (n_learned,) by their past requests; below 0 counts as 0.
         eligible: (n_tools,) which may be ranked, or None for all.
     """
     gains = np.maximum(gains, 0)
@@ -195,14 +193,13 @@ def raise_best(scores: Scores, places: Places, gains: Scores, eligible: NDArray[
 
 
 def least_claimed(scores: Scores, distance: float, share: float) -> float:
-    """Return the score from which on a tool is claimed: how far behind the best it may lie.
+    """Return the least score that is claimed.
 
-    The further of two distances counts: a fixed one, or a share of the way from the best down to the mean. A request
-    for several tools scores far over the mean, and each of them lies somewhere below the first. Neither depends on how
-    many tools there are.
+    It is the lower of two: a fixed distance below the best, or a share of the way from the best down to the mean, as a
+    request for several tools scores them all far over the mean. Neither depends on the number of tools.
 
     Args:
-        scores: (n_permitted,) before what names add.
+        scores: (n_permitted,) without what names add.
         distance: the fixed one; 0 leaves the share alone.
         share: of the way down to the mean, 0 to 1.
     """
@@ -213,10 +210,7 @@ def least_claimed(scores: Scores, distance: float, share: float) -> float:
 
 
 def count_claimed(scores: Scores, least: float, places: Places, named: Sequence[int]) -> int:
-    """Return how many of the tools ranked, best first, are claimed: those named and those of high enough scores.
-
-    The scores are what they were before what names add, and `least` as `least_claimed` gives it.
-    """
+    """Return how many of the ranked tools are claimed: those named, and those with `least_claimed` or more."""
     claimed = round_scores(scores) >= least
     if named:
         claimed |= np.isin(places, named)
@@ -232,11 +226,10 @@ Row = tuple[str, str, str]
 
 
 def plain_matches(query: str, rows: Iterable[Row], limit: int) -> tuple[tuple[str, float], ...]:
-    """Return the tools that bear a query's words, those that bear most of them first.
+    """Return the tools that have a query's words, those with most of them first.
 
-    A tool whose whole name is the query comes first; of tools that bear as many words, those that bear more of them in
-    their names, and then those that come first. Nothing but the rows given moves a score. For a thread: of 4,000 tools
-    that all bear a word it takes a tenth of a second.
+    A tool whose whole name is the query comes first; ties go to tools with more of the words in their names, then to
+    catalog order. Only these rows affect a score. For a thread: 4,000 matching tools take a tenth of a second.
 
     Args:
         query: the user's words; its first 8,000 characters are read, and 256 words of them.
@@ -244,35 +237,34 @@ def plain_matches(query: str, rows: Iterable[Row], limit: int) -> tuple[tuple[st
         limit: the most to return.
 
     Returns:
-        Names with scores in (0, 1]: the share of the words that stand in the tool, 1 for the one that is named; best
-        first. A tool that has none of the words is left out.
+        Names with scores in (0, 1], best first: the share of the words that the tool has, 1 for the one that is named.
     """
     text = query.strip()[:_N_CHARACTERS]
     query_words = words(text)[:_N_QUERY_WORDS]
     wanted = frozenset(query_words) - STOPWORDS or frozenset(query_words)
-    found: list[tuple[bool, int, int, str]] = []
+    matches: list[tuple[bool, int, int, str]] = []
     for name, title, description in rows:
-        told = f"{title}\n{description[:_N_CHARACTERS]}"
-        folded = _folded(f"{name}\n{told}")
+        prose = f"{title}\n{description[:_N_CHARACTERS]}"
+        folded = _folded(f"{name}\n{prose}")
         if not any(word in folded for word in wanted):
             continue
         in_name = wanted.intersection(words(name))
-        n_shared = len(in_name | wanted.intersection(words(told)))
+        n_shared = len(in_name | wanted.intersection(words(prose)))
         if n_shared or name.casefold() == text.casefold():
-            found.append((name.casefold() == text.casefold(), n_shared, len(in_name), name))
-    found.sort(key=lambda each: each[:3], reverse=True)
+            matches.append((name.casefold() == text.casefold(), n_shared, len(in_name), name))
+    matches.sort(key=lambda each: each[:3], reverse=True)
     return tuple(
-        (name, 1.0 if is_named else round(n_shared / len(wanted), 6)) for is_named, n_shared, _, name in found[:limit]
+        (name, 1.0 if is_named else round(n_shared / len(wanted), 6)) for is_named, n_shared, _, name in matches[:limit]
     )
 
 
 def bears(text: str, document: ToolDocument) -> bool:
-    """Return whether a tool's name, title, description, a tag or its server's name holds a text, in any capitals."""
+    """Whether a tool's name, title, description, tags or server contain a lower-case text."""
     name = document.name
     fields = (name, name.translate(_SEPARATORS), document.title, document.description, document.server, *document.tags)
     return text in "\n".join(fields).lower()
 
 
 def _folded(text: str) -> str:
-    """Return a text in which each of its `words` stands somewhere."""
+    """Fold a text as `words` does, so that it contains each of them."""
     return (text if text.isascii() else unicodedata.normalize("NFKC", text)).casefold()

@@ -1,7 +1,7 @@
-"""Vectors of texts, tools and requests: what provides them, and what is said where they can't be had.
+"""Embeds texts, tools and requests by a provider, with caches.
 
-A vector of two hundred words takes ten times as long as one of ten, and says less: it is the mean of what is asked and
-of all that is told around it. So a long request is cut into parts, and those are read that share most with some tool.
+A vector of two hundred words takes ten times as long as one of ten, and says less: it is a mean over all sentences.
+So a long request is split into parts, and those are embedded that share most with some tool.
 """
 
 from __future__ import annotations
@@ -29,40 +29,38 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TextRole = Literal["document", "query", "request"]
-"""Some models read what is searched otherwise than what it is searched for. A request is a query that somebody waits
-for: what takes longer than they would wait is given up."""
+"""Some models embed documents and queries differently. A request is a query that somebody waits for."""
 
 _REQUESTS_BYTES = 4 << 20
-"""What the vectors of requests may take: some 1,000 requests of two parts."""
+"""The size of the cache of requests' vectors: some 1,000 requests of two parts."""
 _ENTRY_BYTES = 512
 
 
 class Provider(Protocol):
-    """A model that turns texts into vectors. It may be called by several threads.
+    """A model that embeds texts; thread-safe.
 
     Args:
-        name: which model; vectors of two names never mix.
-        claim_distance: how far behind the best a tool may lie and still be claimed; 0 where that was never measured.
+        name: of the model; vectors of two names never mix.
+        claim_distance: how far behind the best score a tool is still claimed; 0 where that was never measured.
     """
 
     name: str
     claim_distance: float
 
     def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        """Return one vector a text, in order: (n_texts, n_dimensions); `RankerError` where it can't."""
+        """Return one vector for each text: (n_texts, n_dimensions); raises `RankerError`."""
         ...
 
 
 class Embedder:
-    """A provider whose answers are checked, made unit length and kept.
+    """Checks, normalizes and caches a provider's vectors.
 
-    All in a server that embed share one: a request that is ranked and routed is embedded once. All its vectors have as
-    many dimensions as the first ones. That it can't embed it logs once, and again only after it could.
+    A server has one, so that a request that is ranked and routed is embedded once. All vectors have as many dimensions
+    as the first ones. Of failures in a row the first is logged.
 
     Args:
-        open_provider: makes the provider on first use, in the thread that asks; asked again the next time where it
-            can't.
-        store: where vectors are kept between processes, or None.
+        open_provider: makes the provider on first use, in the calling thread; retried where it fails.
+        store: caches vectors between processes; None for no such cache.
     """
 
     def __init__(self, open_provider: Callable[[], Provider], store: VectorStore | None = None) -> None:
@@ -77,18 +75,14 @@ class Embedder:
 
     @property
     def provider(self) -> Provider:
-        """The model; loading it takes long, and raises `RankerError` where it can't be had."""
+        """The model, loaded on first use, which takes long; raises `RankerError`."""
         with self._opening:
             if self._provider is None:
                 self._provider = self._open_provider()
             return self._provider
 
     def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        """Return one vector of unit length a text: (n_texts, n_dimensions); equal texts are embedded once.
-
-        Raises:
-            RankerError: the provider can't, or answers nonsense.
-        """
+        """Return one vector of unit length for each text: (n_texts, n_dimensions); raises `RankerError`."""
         with self._logging_failure():
             distinct = list(dict.fromkeys(texts))
             known = self._store.get(self.provider.name, role, distinct) if self._store else {}
@@ -103,10 +97,9 @@ class Embedder:
 
     @cachedmethod(attrgetter("_requests"), lambda _, texts: _hash_of("\0".join(texts)), attrgetter("_lock"))
     def embed_request(self, texts: Sequence[str]) -> Vectors:
-        """Return one vector of unit length a text of a request; those of the requests asked last are remembered.
+        """Return one vector of unit length for each text of a request, from a cache of the last requests.
 
-        A request whose vectors came too late for it is so answered by them when it is asked again. The vectors are
-        kept under a hash: what was asked is not, and nothing is written to disk.
+        So vectors that come too late serve the next equal request. Keys are hashes, and nothing is written to disk.
         """
         with self._logging_failure():
             return self._embedded(texts, "request")
@@ -121,7 +114,7 @@ class Embedder:
         return unit_vectors(vectors)
 
     def _check_dimensions(self, vectors: Iterable[Vectors]) -> None:
-        """Refuse vectors of other dimensions than those before; of the first ones it is noted how many they have."""
+        """Raise `RankerError` for vectors of other dimensions than the first ones."""
         for n_dimensions in set(map(len, vectors)):
             self._n_dimensions = self._n_dimensions or n_dimensions
             if n_dimensions != self._n_dimensions:
@@ -145,15 +138,15 @@ def _hash_of(text: str) -> bytes:
 
 
 ASPECT_WEIGHTS: Mapping[str, float] = {"whole": 0.4, "first_sentence": 0.4, "name": 0.2}
-"""Of the texts that `ToolDocument.aspects` gives."""
+"""The weights of `ToolDocument.aspects`."""
 HINT_WEIGHT = 2.0
 _N_AT_A_TIME = 256
 
 
 def document_vectors(embedder: Embedder, documents: Sequence[ToolDocument]) -> Vectors:
-    """Return a vector for each tool: the weighted mean of its aspects and its search hints, of unit length.
+    """Embed tools: the weighted mean of each one's aspects and search hints, of unit length.
 
-    Hints are what people may say for it: the more there are, the more they weigh, 2n/(n + 1) beside 1 for its text.
+    n hints together weigh 2n/(n + 1), beside 1 for the text.
     """
     starts = range(0, len(documents), _N_AT_A_TIME)
     return np.concatenate([_vectors_of(embedder, documents[start : start + _N_AT_A_TIME]) for start in starts])
@@ -175,26 +168,26 @@ def _vectors_of(embedder: Embedder, documents: Sequence[ToolDocument]) -> Vector
 
 
 BUDGET = 256
-"""Word pieces, about, that are embedded of a request: some 45 ms of MiniLM."""
+"""The word pieces of a request that are embedded, about: some 45 ms of MiniLM."""
 _WHOLE_BUDGET = 128
-"""The same of the whole, some 100 words; of a longer one the parts are embedded in its place."""
+"""The longest request that is embedded as a whole, some 100 words; of a longer one only parts are."""
 _N_CHARACTERS = 8_000
 _N_PART_PIECES = 32
 _N_PARTS = 64
 _N_LETTERS = 5
-"""Of a word piece, about."""
-# In runs of some letters, so that a text without spaces can be cut too.
+"""Letters of a word piece, about."""
+# Of at most 16 letters, so that a text without spaces can be cut too.
 _RUN = re.compile(r"\w{1,16}|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestTexts:
-    """The texts of a request that stand for it.
+    """The texts of a request to embed.
 
     Args:
-        whole: all of it, or the parts chosen, joined.
+        whole: all of it, or the chosen parts, joined.
         parts: those that may each want a tool of its own; may be none where the whole is embedded.
-        is_chosen: the whole is not embedded itself: its vector is the mean of its parts'.
+        is_chosen: whether the whole is too long: its vector is then the mean of its parts'.
     """
 
     whole: str
@@ -203,11 +196,11 @@ class RequestTexts:
 
     @property
     def to_embed(self) -> tuple[str, ...]:
-        """Return the texts whose vectors `vectors` takes."""
+        """The texts whose vectors `vectors` takes."""
         return self.parts if self.is_chosen else (self.whole, *self.parts)
 
     def vectors(self, embedded: Vectors) -> Vectors:
-        """Return the vectors of the whole and of the parts, from those of `to_embed`: (1 + n_parts, n_dimensions)."""
+        """Return the vectors of the whole, then of the parts, from those of `to_embed`: (1 + n_parts, n_dimensions)."""
         if not self.is_chosen:
             return embedded
         weights = np.array([[n_pieces(part)] for part in self.parts], dtype=np.float32)
@@ -215,11 +208,11 @@ class RequestTexts:
 
 
 def read_request(query: str, evidence: Callable[[str], float]) -> RequestTexts:
-    """Return what is embedded of a request, within the budget as far as can be told without the model.
+    """Choose the texts of a request to embed, within an estimated budget.
 
     Args:
         query: the request; its first 8,000 characters count.
-        evidence: returns how well the best tool fits a text, quickly.
+        evidence: quickly scores the best tool for a text.
     """
     whole = query[:_N_CHARACTERS]
     parts = clauses(whole)
@@ -227,7 +220,7 @@ def read_request(query: str, evidence: Callable[[str], float]) -> RequestTexts:
     if n_whole <= _WHOLE_BUDGET and n_whole + sum(map(n_pieces, parts)) <= BUDGET:
         return RequestTexts(whole, tuple(parts))
     windows = list(dict.fromkeys(window for part in parts or [whole] for window in _windows(part)))
-    if len(windows) > _N_PARTS:  # what is asked stands at one end mostly
+    if len(windows) > _N_PARTS:  # the request proper is mostly at one end
         windows = [*windows[: _N_PARTS // 2], *windows[-_N_PARTS // 2 :]]
     evidences = [evidence(window) for window in windows]
     if n_whole <= _WHOLE_BUDGET:
@@ -237,10 +230,7 @@ def read_request(query: str, evidence: Callable[[str], float]) -> RequestTexts:
 
 
 def n_pieces(text: str) -> int:
-    """Return about how many word pieces a model makes of a text.
-
-    A letter beyond ASCII counts as one: so it is for Chinese and Japanese.
-    """
+    """Estimate the word pieces of a text; a letter beyond ASCII counts as one, as in Chinese and Japanese."""
     return sum(_n_run_pieces(run.group()) for run in _RUN.finditer(text))
 
 
@@ -250,7 +240,7 @@ def _n_run_pieces(run: str) -> int:
 
 
 def _windows(text: str) -> Iterator[str]:
-    """Yield a text, or the stretches that one is cut into which is longer than a part should be."""
+    """Yield a text, or stretches of at most a part's length."""
     start = end = n = 0
     for run in _RUN.finditer(text):
         n += (n_run := _n_run_pieces(run.group()))
@@ -263,7 +253,7 @@ def _windows(text: str) -> Iterator[str]:
 
 
 def _choose(parts: Sequence[str], evidences: Sequence[float], room: int) -> tuple[str, ...]:
-    """Return the parts of the most evidence for which there is room, in word pieces, in order; of equals the first."""
+    """Return the parts of the most evidence that fit the room, in word pieces, in order; of equals the first."""
     chosen: list[int] = []
     for place in sorted(range(len(parts)), key=lambda place: -evidences[place]):
         if (n := n_pieces(parts[place])) <= room:
@@ -272,7 +262,7 @@ def _choose(parts: Sequence[str], evidences: Sequence[float], room: int) -> tupl
     return tuple(parts[place] for place in sorted(chosen))
 
 
-# Runs of marks or spaces are entered at their first character only, or one that leads nowhere takes quadratic time.
+# Runs of marks or spaces match from their first character only: otherwise a failing match takes quadratic time.
 _CLAUSE_END = re.compile(
     r"(?<![.!?;\n])[.!?;\n]+\s+|[\u3002\uff01\uff1f\uff1b]|,\s+|(?:(?<!\s)\s+)?\b(?:as well as|so that|after that"
     r"|along with|together with|in addition to|and|then|also|plus|but|while|or)\b\s+"
@@ -284,9 +274,9 @@ _N_CLAUSE_WORDS = 3
 
 
 def clauses(query: str) -> list[str]:
-    """Return the parts of a request that may each want a tool of its own; none where it has one part only.
+    """Split a request into parts that may each want a tool of its own; none where it is one part.
 
-    Parts of fewer than three words stay with the part before them.
+    Parts of fewer than three words are joined to the part before them.
     """
     parts: list[list[str]] = []
     n_words: list[int] = []

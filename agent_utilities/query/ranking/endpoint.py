@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible embeddings endpoint: Ollama, TEI, vLLM and others."""
+"""A provider of vectors from any OpenAI-compatible endpoint: Ollama, TEI, vLLM and others."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ KEY_VARIABLE = "MCP_EMBEDDINGS_API_KEY"
 _N_AT_A_TIME = 64
 _N_CHARACTERS = 8_000
 _REST_S, _LONGEST_REST_S = 30.0, 600.0
-"""How long it is left alone after a failure, and where it says so itself (`Retry-After`) at most."""
+"""The pause after a failure, and the longest that the endpoint may request by `Retry-After`."""
 
 
 class Endpoint:
-    """A provider at a URL. After a failure it is left alone for a while, so that no request waits for it in vain.
+    """A provider at a URL, with a circuit breaker: after a failure it is not called for a while.
 
     Args:
         url: the API's base, such as `http://127.0.0.1:11434/v1`.
-        api_key: sent as bearer token; by default that of `MCP_EMBEDDINGS_API_KEY`, if set.
+        api_key: the bearer token; by default that of `MCP_EMBEDDINGS_API_KEY`, if set.
         request_timeout_s: the longest that a request waits for its vectors.
-        indexing_timeout_s: the same for a batch of what is indexed in the background, be it documents or queries.
+        indexing_timeout_s: the same for a batch in the background.
     """
 
     claim_distance: float = 0.0
@@ -51,13 +51,13 @@ class Endpoint:
         self._request_timeout_s, self._indexing_timeout_s = request_timeout_s, indexing_timeout_s
         self._clock = clock
         self._rests_until: tuple[float, str] = float("-inf"), ""
-        """Until when it is left alone, on its clock, and why. One value, since several threads ask."""
+        """The end of the pause, and its cause; one value, since several threads read it."""
 
     def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        """Return one vector a text, in order: those of a request together in the time that it waits, others by batches.
+        """Return one vector for each text; the timeout is for a whole request, or for each batch of other texts.
 
         Raises:
-            RankerError: the endpoint is down, slow, refuses, or answers nonsense; or did so a moment ago.
+            RankerError: the endpoint failed, or did so a moment ago.
         """
         rests_until_s, cause = self._rests_until
         if self._clock() < rests_until_s:
@@ -76,11 +76,10 @@ class Endpoint:
             raise self._failed("gives vectors that are none") from None
 
     def close(self) -> None:
-        """Give its connections back."""
         self._client.close()
 
     def _post(self, texts: list[str], timeout_s: float) -> list[Any]:
-        """Return what stands where a vector should, for each text in order."""
+        """Return the unchecked vector of each text."""
         body = {"model": self._model, "input": texts, "encoding_format": "float"}
         if timeout_s <= 0:
             raise self._failed("is too slow")
@@ -101,7 +100,7 @@ class Endpoint:
         return vectors
 
     def _read(self, response: httpx2.Response, until_s: float) -> bytes:
-        """Return an answer's content; the client's own timeout is for each part of it, however many come."""
+        """Read an answer by a deadline; the client's own timeout is for each chunk."""
         parts: list[bytes] = []
         for part in response.iter_bytes():
             if self._clock() > until_s:
@@ -110,14 +109,13 @@ class Endpoint:
         return b"".join(parts)
 
     def _failed(self, what: str, rest_s: float | None = None) -> RankerError:
-        """Leave the endpoint alone for a while, and return the error that says why."""
+        """Pause, and return the error that says why."""
         cause = f"the endpoint {self.name!r} {what}"
         self._rests_until = self._clock() + (_REST_S if rest_s is None else rest_s), cause
         return RankerError(cause)
 
 
 def _retry_after_s(response: httpx2.Response) -> float | None:
-    """Return how long an endpoint asks to be left alone, or None where it doesn't say."""
     try:
         return min(_LONGEST_REST_S, max(0.0, float(response.headers["retry-after"])))
     except (KeyError, ValueError):

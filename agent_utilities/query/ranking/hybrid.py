@@ -1,4 +1,4 @@
-"""The hybrid ranker: words, vectors and kinds of tools together, and words alone whenever vectors can't be had."""
+"""The hybrid ranker: words, vectors and kinds of tools together, and words alone where vectors are unavailable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent_utilities.query.ranking.vector_store import VectorStore
 
 LOSS = 0.05
-"""Of a score, where a tool does something of another kind."""
+"""The penalty of a tool whose kind of action differs from the request's."""
 _VERBS = (
     "list get show describe read fetch retrieve view display find search query look lookup check count inspect browse"
     " print see enumerate what which who how where",
@@ -38,11 +38,11 @@ _KIND_OF_FORM = {
     for verb, kind in _KIND_OF.items()
     for form in (verb, f"{verb}s", f"{verb}es", f"{verb[:-1]}ies" if verb.endswith("y") else verb)
 }
-"""A verb as `lists`, too: so descriptions begin."""
+"""With forms such as `lists`: descriptions begin with them."""
 
 
 def kinds_of_request(text: str) -> int:
-    """Return the kinds of all that a text asks for, as bits; 0 where it has no verb that has one."""
+    """Return the kinds of all known verbs in a text, as bits; 0 for none."""
     kinds = 0
     for word in _WORD.findall(text[:_N_CHARACTERS].lower()):
         kinds |= _KIND_OF.get(word, 0)
@@ -50,7 +50,7 @@ def kinds_of_request(text: str) -> int:
 
 
 def kind_of_tool(document: ToolDocument) -> int:
-    """Return the kind of what a tool does, a bit; 0 where neither its name nor its description's first word tells one.
+    """Return the kind of a tool's action, a bit, by its name or its description's first word; 0 where unclear.
 
     >>> kind_of_tool(ToolDocument("alert_delete")) == kinds_of_request("please remove the alert")
     True
@@ -65,35 +65,35 @@ def kind_of_tool(document: ToolDocument) -> int:
 
 
 def kinds_of_tools(documents: Sequence[ToolDocument]) -> NDArray[np.uint8]:
-    """Return the kinds of what tools do, as `kind_of_tool` gives them: (n_tools,)."""
+    """Return `kind_of_tool` for each document: (n_tools,)."""
     return np.array([kind_of_tool(document) for document in documents], dtype=np.uint8)
 
 
 def of_another_kind(kinds: NDArray[np.uint8], text: str) -> NDArray[np.bool_]:
-    """Return which tools do something of another kind than all that a text asks for: (n_tools,)."""
-    asked = kinds_of_request(text)
-    other: NDArray[np.bool_] = (kinds > 0) & (kinds & asked == 0) & (asked > 0)
+    """Return which tools have a kind that a text has not: (n_tools,)."""
+    wanted = kinds_of_request(text)
+    other: NDArray[np.bool_] = (kinds > 0) & (kinds & wanted == 0) & (wanted > 0)
     return other
 
 
 LEXICAL_WEIGHT = 0.095
-"""Of a BM25 score over the greatest idf, beside a cosine: about .3 to .7 where both are spread over the same range."""
+"""The weight of a BM25 score over the greatest idf, beside a cosine: .3 to .7 where both have the same range."""
 N_WHOLE_PARTS = 4
-"""So many parts the whole counts as, beside the best of the parts: the more there are, the less it says of each."""
+"""The weight of the whole beside the best part, in parts: the more parts there are, the less it says of each."""
 LEAD_SHARE = 0.3
-"""Of the best tool's score for a part, taken from all scores for it: or the part that fits some tool best fills all."""
+"""The share of the best tool's score for a part that is subtracted from all scores for it, so that no part prevails."""
 SERVER_WEIGHT = 0.2
 CLAIM_SHARE = 0.8
 PAST_SPREADS = 2.0
-"""How much more evidence past requests must give than a tool's own text does, in spreads of unanswerable requests."""
+"""How much more evidence past requests must give than a tool's own text, in spreads of unanswerable requests."""
 _LEAST_IDF = 1e-6
 
 
 def _with_best_part(by_text: Vectors, judged: Vectors | None = None) -> Scores:
-    """Return what the whole request, which stands first, and the best part of it come to: (n_tools,).
+    """Average the row of the whole request, which is first, and that of its best part: (n_tools,).
 
     Args:
-        judged: what says which part is the best; the same where None.
+        judged: the scores by which the best part is chosen; `by_text` where None.
     """
     scores: Scores = by_text[0]
     if n_parts := len(by_text) - 1:
@@ -104,11 +104,10 @@ def _with_best_part(by_text: Vectors, judged: Vectors | None = None) -> Scores:
 
 
 class HybridRanker:
-    """Ranks by words and by meaning; where nothing can be embedded it ranks by words.
+    """Ranks by words and vectors, and by words alone where nothing can be embedded.
 
     Args:
-        open_provider: makes the provider, on first use and in the thread that indexes.
-        store: where vectors are kept between processes, or None.
+        open_provider, store: as of `Embedder`.
         lexical_weight: 0 ranks by vectors alone.
     """
 
@@ -119,16 +118,16 @@ class HybridRanker:
         lexical_weight: float = LEXICAL_WEIGHT,
     ) -> None:
         self.embedder = Embedder(open_provider, store)
-        """What embeds, for all in the server that embed."""
+        """The one embedder of the server."""
         self._lexical_weight = lexical_weight
         self._vector_by_document: dict[ToolDocument, NDArray[np.float32]] = {}
 
     def index(
         self, documents: Sequence[ToolDocument], by_words: LexicalIndex | None = None
     ) -> HybridIndex | LexicalIndex:
-        """Return a hybrid index, or the lexical one with the cause where vectors can't be had.
+        """Return a hybrid index, or the lexical one with the cause where vectors are unavailable.
 
-        Documents that the last index had are not embedded again. `by_words` is their lexical index where it is there.
+        Documents of the last index are not embedded again. `by_words` is the lexical index where it was made before.
         """
         lexical = by_words or LexicalRanker().index(documents)
         if not documents:
@@ -162,15 +161,13 @@ class HybridRanker:
 
 @dataclass(frozen=True, eq=False)
 class HybridIndex:
-    """A catalog to search by words and by meaning.
+    """An index of a catalog by words and vectors.
 
     Args:
-        lexical: the same catalog by words.
-        answerability: returns what the permitted tools' vectors say of a request.
-        kinds: (n_tools,) of what each of its tools does.
-        embedder: what embeds requests.
-        lexical_weight: what words count beside vectors; 0 for nothing.
-        learned: what was asked of its tools before; None where nothing was learned.
+        answerability: returns the vectors of the permitted tools.
+        kinds: (n_tools,) by `kind_of_tool`.
+        lexical_weight: of words beside vectors.
+        learned: past requests; None for none.
         cause: empty, as nothing is missing.
     """
 
@@ -185,10 +182,10 @@ class HybridIndex:
     def rank(
         self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25, parts: Parts | None = None
     ) -> Ranking:
-        """Return the tools nearest to a request; by words alone, with the cause, where it can't be embedded."""
-        lexical, asked = self.lexical.view(permitted), query
+        """Rank the tools; by words alone, with the cause, where the request can't be embedded."""
+        lexical, whole = self.lexical.view(permitted), query
         query = without_negated(query)
-        if not lexical.n_tools or (asked and not query):
+        if not lexical.n_tools or (whole and not query):
             return Ranking()
         try:
             texts = read_request(query, lexical.evidence)
@@ -209,20 +206,18 @@ class HybridIndex:
         limit: int,
         parts: Parts | None = None,
     ) -> Ranking:
-        """Return the tools nearest to a request. See `Index.rank`.
+        """Rank the tools for an embedded request. See `Index.rank`.
 
         Args:
-            lexical: the permitted tools by words.
-            answerability: the same by vectors, and whether a request is answered at all.
-            query: as it came; names are looked for in it.
-            texts: what stands for the whole first, then the parts that may each want a tool of their own.
+            lexical, answerability: the permitted tools by words, and by vectors.
+            query: in which tools may be named.
+            texts: the whole first, then its parts.
             vectors: (n_texts, n_dimensions) of those.
-            limit, parts: as for `Index.rank`.
         """
         terms = [RequestTerms.of(text, lexical.postings) for text in texts]
         word_scores = [text_terms.scores(lexical.postings) for text_terms in terms]
         plain, centred = answerability.cosines(vectors)
-        # The share of each text's words that each tool has, by how rare they are.
+        # The share of each text's words that each tool has, weighted by idf.
         idf = np.array([[max(_LEAST_IDF, sum(text_terms.idf))] for text_terms in terms], dtype=np.float32)
         coverage: Vectors = np.stack(word_scores) / idf * (self.lexical_weight > 0)
         evidence = answerability.evidence(vectors, plain, coverage)
@@ -257,7 +252,7 @@ class HybridIndex:
         word_scores: Sequence[Scores],
         parts: Parts | None,
     ) -> Scores:
-        """Return how well each tool fits: the whole request, the best part of it, and the tool's server.
+        """Combine cosines, words and kinds for the whole request, its best part, and the tool's server: (n_tools,).
 
         The cosines, (n_texts, n_tools), are overwritten.
         """
@@ -282,16 +277,16 @@ class HybridIndex:
     def _gains(
         self, lexical: LexicalView, mean: NDArray[np.float32], vectors: Vectors, cosines: Vectors
     ) -> tuple[Places, Scores, float] | None:
-        """Return what past requests of permitted tools say; None where there are none.
+        """Return the gains of permitted tools by past requests; None where there are none.
 
         Args:
-            mean: what is taken out of their vectors.
+            mean: as of `Answerability`.
             vectors: (n_texts, n_dimensions) of a request.
-            cosines: (n_texts, n_tools) as the tools' own texts make them.
+            cosines: (n_texts, n_tools) to the tools' own texts, centred.
 
         Returns:
-            The places among the permitted tools of those that have any, how much better each of them fits for it, and
-            the highest cosine of the request to any past one.
+            The places of those tools among the permitted ones, their gains, and the highest cosine of the request to a
+            blended vector.
         """
         if self.learned is None:
             return None
@@ -302,7 +297,7 @@ class HybridIndex:
         return places, _with_best_part(gains - cosines[:, places]), float(nearness[0].max())
 
     def learn(self, past: PastRequests) -> HybridIndex:
-        """Return the same index that knows past requests too; `RankerError` where they can't be embedded."""
+        """Return the index with past requests; `RankerError` where they can't be embedded."""
         lexical = self.lexical.learn(past)
         if lexical.past is None:
             return replace(self, lexical=lexical, learned=None)

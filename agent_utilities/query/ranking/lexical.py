@@ -1,4 +1,4 @@
-"""The lexical ranker: always there, in well under a millisecond, with numpy and a stemmer."""
+"""The lexical ranker: BM25 in well under a millisecond, by numpy and a stemmer."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from agent_utilities.query.ranking.request_terms import RequestTerms
 from agent_utilities.query.ranking.terms import DocumentTerms, Postings, Reader, spellings_of
 
 REQUEST_SHARE = 0.4
-"""Of what a tool's own text has in common with others, what a request has: users have words of their own."""
+"""The share of a tool's evidence for others that a request needs: users have words of their own."""
 LEAST_CUT = 0.02
-"""Of catalogs so small or so varied that their tools share no words: a common word among many says nothing there."""
+"""The cut of catalogs so small or so varied that their tools share no words."""
 N_TOOLS_HALF = 24
-"""With so many tools the measure counts half: few tools that all bear one word would ask it of every request."""
+"""The number of tools with which the measure counts half: few tools that share one word would require it always."""
 _N_SAMPLE = 64
 _N_SAMPLE_ENTRIES = 2_000_000
 CLAIM_DISTANCE, CLAIM_SHARE = 0.5, 0.85
@@ -30,17 +30,14 @@ SERVER_WEIGHT = 0.4
 _N_NEIGHBOURS = 8
 _OWN_QUANTILE = 0.05
 PAST_EVIDENCE = 0.5
-"""Of the words of past requests where it is asked whether a request is answered at all."""
+"""The weight of past requests' words in the evidence that a request is answered at all."""
 _LEAST_NORM = 1e-6
 _MENTION = re.compile(r"\w[\w./:-]*")
 _QUOTES = ("`", '"', "'")
 
 
 def places_by_name(documents: Sequence[ToolDocument]) -> Mapping[str, Sequence[int]]:
-    """Return where the tools of a catalog stand, by folded name.
-
-    A name is as callers see it, and as the tool's server calls it, the latter with and without the server.
-    """
+    """Return the places of tools by folded name: callers' name, and the server's, with and without the server."""
     places: dict[str, list[int]] = {}
     for place, document in enumerate(documents):
         own_name = document.read_name.casefold()
@@ -54,16 +51,14 @@ def places_by_name(documents: Sequence[ToolDocument]) -> Mapping[str, Sequence[i
 
 @dataclass(frozen=True, eq=False)
 class LexicalView:
-    """The permitted tools of a catalog, with the weights that words have among them alone.
+    """The permitted tools of a catalog, with the weights of words among them alone.
 
     Args:
-        documents: their words.
-        postings: what those are worth.
         names: the places in the catalog of each name.
         server_of: (n_tools,) the number of each one's server.
-        server_sizes: (n_servers,) how many tools each server has.
-        places: (n_tools,) where they stand in the catalog, ascending; None where they are all of it.
-        positions: (n_catalog,) where each tool of the catalog stands among them, -1 for nowhere; None likewise.
+        server_sizes: (n_servers,) in tools.
+        places: (n_tools,) in the catalog, ascending; None where all are permitted.
+        positions: (n_catalog,) of each tool of the catalog among them, or -1; None likewise.
     """
 
     documents: Sequence[DocumentTerms]
@@ -76,21 +71,16 @@ class LexicalView:
 
     @property
     def n_tools(self) -> int:
-        """How many tools are permitted."""
         return len(self.documents)
 
     @property
     def n_bytes(self) -> int:
-        """What it takes, and the places of its tools."""
         of_catalog = 0 if self.positions is None else self.positions.nbytes
         return self.postings.n_bytes + 5 * 8 * self.n_tools + of_catalog
 
     @cached_property
     def cut(self) -> float:
-        """The least first score that claims anything.
-
-        As for vectors it follows what 19 of 20 tools' own words reach against the eighth nearest other tool.
-        """
+        """The least first score that claims anything, from 19 of 20 tools' evidence for the eighth nearest other."""
         if self.n_tools <= _N_NEIGHBOURS:
             return LEAST_CUT
         own = float(np.quantile(self._evidence_of_own(), _OWN_QUANTILE))
@@ -98,9 +88,9 @@ class LexicalView:
         return round(max(LEAST_CUT, REQUEST_SHARE * weight * own), N_DECIMALS)
 
     def _evidence_of_own(self) -> Scores:
-        """Return the evidence of tools' own words where eight nearest others were not there: (n_sampled,).
+        """Return the evidence of tools' own words for the eighth nearest other: (n_sampled,).
 
-        A sample stands for the catalog, spread over it evenly: fewer tools where their words are many tools'.
+        Sampled evenly: fewer tools where many share their words.
         """
         n_tools, postings = self.n_tools, self.postings
         sizes = np.diff(postings.starts).astype(np.float64)
@@ -119,10 +109,9 @@ class LexicalView:
         return evidence
 
     def rank(self, query: str, limit: int, past: PastRequests | None = None, parts: Parts | None = None) -> Ranking:
-        """Return the tools that share words with a request, or with requests that they answered. See `Index.rank`.
+        """Rank the tools that share words with a request, or with past requests. See `Index.rank`.
 
-        The words that no tool has count against what the others find, twice: a request of many of them is about
-        something else.
+        Words that no tool has count against the others twice: a request of many of them is about something else.
         """
         if not self.n_tools:
             return Ranking()
@@ -169,16 +158,16 @@ class LexicalView:
         evidence: float | None = None,
         parts: Mapping[str, Scores] | None = None,
     ) -> Ranking:
-        """Return the ranking that scores come to.
+        """Order scored tools into a ranking.
 
         Args:
             scores: (n_tools,) how well each tool fits.
-            named: the tools that the request names; they stand first, and their scores rise by `lift`.
+            named: the tools that the request names; they come first, as their scores rise by `lift`.
             least: the least score that is claimed.
             cut: the least first score that claims anything.
             eligible: (n_tools,) which may be ranked, or None for all.
-            evidence: how well the request is answered, which is then the first score; where None, that of the best.
-            parts: what `scores` are the sum of, each (n_tools,); None where nobody wants to know.
+            evidence: how well the request is answered, which becomes the first score; the best one's where None.
+            parts: the summands of `scores`, each (n_tools,), where they were requested.
         """
         lifted = scores.copy() if named else scores
         lifted[named] += lift
@@ -186,12 +175,12 @@ class LexicalView:
         ranked_scores = base.round_scores(lifted[best])
         if evidence is not None and len(best):
             ranked_scores = (ranked_scores - ranked_scores[0] + round(evidence, N_DECIMALS)).round(N_DECIMALS)
-        told: dict[str, tuple[float, ...]] = {}
+        summands: dict[str, tuple[float, ...]] = {}
         if parts is not None and len(best):
-            told = {name: tuple(part[best].tolist()) for name, part in parts.items()}
-            told["name"] = tuple((lifted - scores)[best].tolist())
-            # That how well a request is answered stands first moves all scores alike.
-            told["answered at all"] = tuple((ranked_scores - lifted[best]).tolist())
+            summands = {name: tuple(part[best].tolist()) for name, part in parts.items()}
+            summands["name"] = tuple((lifted - scores)[best].tolist())
+            # The evidence as the first score moves all scores alike.
+            summands["answered at all"] = tuple((ranked_scores - lifted[best]).tolist())
         abstained = not len(best) or (not named and float(ranked_scores[0]) < cut)
         return Ranking(
             indexes=tuple((best if self.places is None else self.places[best]).tolist()),
@@ -200,18 +189,18 @@ class LexicalView:
             matched=self._matched(terms, best),
             n_claimed=0 if abstained else base.count_claimed(scores[best], least, best, named),
             cut=cut,
-            parts=told,
+            parts=summands,
         )
 
     def server_means(self, scores: Scores) -> Scores:
-        """Return for each tool the mean score of its server's tools: (n_tools,); 0 where there is one server only."""
+        """Return for each tool the mean score of its server's tools: (n_tools,); 0 for a single server."""
         if len(self.server_sizes) < 2:
             return np.zeros(self.n_tools, dtype=np.float32)
         means = np.bincount(self.server_of, weights=scores, minlength=len(self.server_sizes)) / self.server_sizes
         return means.astype(np.float32).take(self.server_of)
 
     def permitted(self, places: Places) -> tuple[Places, Places]:
-        """Return which of some tools of the catalog are permitted, and where those stand among the permitted ones."""
+        """Return which of some places in the catalog are permitted, and their positions among the permitted tools."""
         if self.positions is None:
             return np.arange(len(places)), places
         positions = self.positions[places]
@@ -219,10 +208,9 @@ class LexicalView:
         return chosen, positions[chosen]
 
     def named_in(self, query: str) -> list[int]:
-        """Return the tools whose names stand in a request as they are written.
+        """Return the tools that a request names.
 
-        A name of one word counts only where it is the whole request or stands in backticks or quotes: it may be just
-        a word.
+        A name of one word counts only where it is the whole request, or in backticks or quotes: it may be just a word.
         """
         text = query.strip()
         places = set(self.names.get(text.casefold(), ()))
@@ -236,26 +224,26 @@ class LexicalView:
         return named
 
     def evidence(self, text: str) -> float:
-        """Return how well the best tool fits a text, servers and names aside; 0 where none has a word of it."""
+        """Return how well the best tool fits a text, without servers and names; 0 where none has a word of it."""
         terms = RequestTerms.of(text, self.postings)
         if not terms.word_by_row:
             return 0.0
         return float(terms.scores(self.postings).max()) / max(_LEAST_NORM, hypot(*terms.idf))
 
     def _matched(self, terms: RequestTerms, places: Places) -> tuple[tuple[str, ...], ...]:
-        """Return for each of some tools the words of a request that stand in it, in the request's order."""
+        """Return for each of some tools the words that it shares with a request, in the request's order."""
         words: list[list[str]] = [[] for _ in places]
         if len(places) and terms.word_by_row:
             having = [self.postings.owners[self.postings.slice_of(row)] for row in terms.word_by_row]
-            # Numbers that tell a term and a tool at once are in order, since the tools of each term are.
+            # Keys of a term and a tool are ascending, since the tools of each term are.
             firsts = np.arange(len(having)) * self.n_tools
             keys = np.repeat(firsts, list(map(len, having))) + np.concatenate(having)
             wanted = firsts[:, None] + places
-            found = keys.take(keys.searchsorted(wanted), mode="clip") == wanted
-            told = list(terms.word_by_row.values())
-            for term, position in zip(*(each.tolist() for each in found.nonzero()), strict=True):
-                if told[term] not in words[position]:
-                    words[position].append(told[term])
+            is_shared = keys.take(keys.searchsorted(wanted), mode="clip") == wanted
+            spelt = list(terms.word_by_row.values())
+            for term, position in zip(*(each.tolist() for each in is_shared.nonzero()), strict=True):
+                if spelt[term] not in words[position]:
+                    words[position].append(spelt[term])
         return tuple(map(tuple, words))
 
 
@@ -263,10 +251,7 @@ class LexicalRanker:
     """Ranks by the words that a request and a tool share."""
 
     def index(self, documents: Sequence[ToolDocument], cause: str = "") -> LexicalIndex:
-        """Return an index of documents in catalog order.
-
-        `cause` says why there is no more than a lexical index, where more was asked for.
-        """
+        """Return an index of documents in catalog order; `cause` says why it is only lexical, where more was wanted."""
         reader = Reader()
         terms = [reader.read(document) for document in documents]
         server_numbers: dict[str, int] = {}
@@ -284,7 +269,7 @@ def _view(
     servers: Places,
     places: Places | None = None,
 ) -> LexicalView:
-    """Return the view of the tools at some places, ascending: what reading these alone would give; None for all."""
+    """Return the view of the tools at some places, ascending, as of a catalog of them alone; None for all."""
     positions = None
     if places is not None:
         positions = np.full(len(documents), -1, dtype=np.intp)
@@ -296,12 +281,12 @@ def _view(
 
 @dataclass(frozen=True, eq=False)
 class LexicalIndex:
-    """A catalog to search by words.
+    """An index of a catalog by words.
 
     Args:
-        view: returns what an index of a catalog of the permitted tools only would have.
-        cause: why there is no more than this.
-        past: what was asked of its tools before; None where nothing was learned.
+        view: returns the view of the permitted tools.
+        cause: why it is only lexical.
+        past: past requests; None for none.
     """
 
     view: Callable[[Sequence[int] | None], LexicalView]
@@ -311,10 +296,10 @@ class LexicalIndex:
     def rank(
         self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25, parts: Parts | None = None
     ) -> Ranking:
-        """Return the tools that share words with a request, or with requests that they answered."""
+        """Rank the tools that share words with a request, or with past requests."""
         ranking = self.view(permitted).rank(query, limit, self.past, parts)
         return replace(ranking, cause=self.cause) if self.cause else ranking
 
     def learn(self, past: PastRequests) -> LexicalIndex:
-        """Return the same index that knows past requests too."""
+        """Return the index with past requests."""
         return replace(self, past=past if len(past.places) else None)

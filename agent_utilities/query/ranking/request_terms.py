@@ -1,4 +1,4 @@
-"""A request's words as the tools of a catalog have them: as they stand, joined, in parts, or nearly so."""
+"""Maps a request's words to terms of a catalog: as written, joined, in parts, or misspelt."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from agent_utilities.query.ranking.terms import GRAM, LEAST_LETTERS, Postings, a
 _N_QUERY_WORDS = 256
 _N_QUERY_CHARACTERS = 8_000
 _MOST_WORDS_TO_MEND = 4
-"""Of a request of more words some other is spelt right, and what is asked without a tool would be bent into one."""
+"""The most words of a request in which misspellings are corrected: of more words some other is spelt right."""
 _LETTERS_TO_TRUST = 8
-"""With how many letters a word is no other by chance."""
+"""The length from which on a word is not near another by chance."""
 _LEAST_GRAMS = 0.5
-"""Of a word's grams, the share that some tool must have for the word to be known by them."""
+"""The share of a word's grams that some tool must have for the word to match by them."""
 
 
 @dataclass(eq=False, slots=True)
 class RequestTerms:
-    """A request's terms, read word after word.
+    """The terms of a request among those of a catalog.
 
     Args:
-        postings: of the tools.
-        idf_by_row: how rare each term is that some tool has and that counts for or against, by its row.
-        beside: rows that count for the tools that have them, and neither for nor against the request.
-        word_by_row: the word as it stands in the request, in the request's order.
+        idf_by_row: the idf of each known term that counts, by its row.
+        beside: rows that raise the tools that have them, and don't count in `idf`.
+        word_by_row: the word of the request, in the request's order.
         unknown: terms that no tool has.
-        particles: the rows of words that choose between tools that have others, and find none.
+        particles: rows of words that only break ties between matching tools.
     """
 
     postings: Postings
@@ -41,33 +40,33 @@ class RequestTerms:
 
     @classmethod
     def of(cls, query: str, postings: Postings) -> RequestTerms:
-        """Return those of a request: of its first 256 words, or 8,000 characters."""
+        """Read a request's first 8,000 characters, and 256 words of them."""
         terms = cls(postings)
         terms._read(query[:_N_QUERY_CHARACTERS])
         return terms
 
     @property
     def idf(self) -> tuple[float, ...]:
-        """How rare each is that counts for or against: of those that some tool has first, then of the others."""
+        """The idf of each term that counts: of the known ones first, then of the others."""
         return (*self.idf_by_row.values(), *[self.postings.max_idf] * len(self.unknown))
 
     @property
     def known_share(self) -> float:
-        """The share of the terms, weighed by how rare they are, that some tool has; 0 of no terms."""
+        """The share of the terms, weighted by idf, that some tool has; 0 of no terms."""
         known = sum(self.idf_by_row.values())
         return known / (known + self.postings.max_idf * len(self.unknown) or 1.0)
 
     def scores(self, postings: Postings) -> Scores:
-        """Return what the terms are worth to each tool: (n_tools,)."""
+        """Score each tool: (n_tools,)."""
         scores = postings.sums({**self.idf_by_row, **self.beside})
         return scores + postings.sums(self.particles) * (scores > 0) if self.particles else scores
 
     def _read(self, text: str) -> None:
         stopwords = stopwords_of(text)
-        told = self._told(text)[:_N_QUERY_WORDS]
-        n_content = sum(word not in stopwords for word in told)
-        joined = self._joined(told)
-        for place, word in enumerate(told):
+        words = self._words(text)[:_N_QUERY_WORDS]
+        n_content = sum(word not in stopwords for word in words)
+        joined = self._joined(words)
+        for place, word in enumerate(words):
             if n_content and word in stopwords:
                 if word in PARTICLES and (row := self.postings.row(word)) is not None:
                     self.particles[row] = None
@@ -81,27 +80,27 @@ class RequestTerms:
             if stopwords is not STOPWORDS or not word.isascii():
                 self._take_beside(word, *grams(word))
 
-    def _told(self, text: str) -> list[str]:
-        """Return the words of a request; what is written as one, and what some tool has as one, is one."""
-        told: list[str] = []
+    def _words(self, text: str) -> list[str]:
+        """Split a request into words; a token that some tool has as one word is not split into its parts."""
+        words: list[str] = []
         for token in tokens(text):
-            words, whole = parts(token), token.casefold()
-            is_one = len(words) > 1 and any(map(self._has, (whole, stem(whole), as_one(whole))))
-            told += [whole] if is_one else words
-        return told
+            pieces, whole = parts(token), token.casefold()
+            is_one = len(pieces) > 1 and any(map(self._has, (whole, stem(whole), as_one(whole))))
+            words += [whole] if is_one else pieces
+        return words
 
     def _has(self, term: str) -> bool:
         return self.postings.row(term) is not None
 
     def _take(self, word: str, *terms: str) -> list[str]:
-        """Take those of a word's terms that some tool has; return the others."""
+        """Add those of a word's terms that some tool has; return the others."""
         missing: list[str] = []
         for term in terms:
             if (row := self.postings.row(term)) is None:
                 missing.append(term)
             elif row not in self.idf_by_row:
                 self.idf_by_row[row] = float(self.postings.idf[row])
-                if term == terms[-1]:  # whatever has a word has its stem
+                if term == terms[-1]:  # a tool that has a word has its stem
                     self.word_by_row.setdefault(row, word)
         return missing
 
@@ -111,11 +110,11 @@ class RequestTerms:
                 self.beside[row] = None
                 self.word_by_row.setdefault(row, word)
 
-    def _joined(self, told: list[str]) -> set[int]:
-        """Take neighbours that some tool has as one word, two or three; return the places of their words."""
+    def _joined(self, words: list[str]) -> set[int]:
+        """Add two or three neighbours that some tool has as one word; return the places of their words."""
         places: set[int] = set()
-        pairs = list(map(add, told, told[1:]))
-        for n, joined in ((2, pairs), (3, map(add, pairs, told[2:]))):
+        pairs = list(map(add, words, words[1:]))
+        for n, joined in ((2, pairs), (3, map(add, pairs, words[2:]))):
             for place, whole in enumerate(joined):
                 if self._has(stemmed := stem(whole)):
                     self._take(whole, whole, stemmed)
@@ -123,7 +122,7 @@ class RequestTerms:
         return places
 
     def _take_what_is_near(self, word: str, n_content: int) -> bool:
-        """Take what a word that no tool has may stand for; return whether there is anything."""
+        """Add what an unknown word may stand for: a joint, a correction, or grams; return whether there is any."""
         if not self._take(word, as_one(word)):
             return True
         if n_content <= _MOST_WORDS_TO_MEND and (meant := self._nearest(word, is_alone=n_content == 1)):
@@ -137,10 +136,10 @@ class RequestTerms:
         return True
 
     def _nearest(self, word: str, *, is_alone: bool) -> str:
-        """Return the word of some tool that a word is most likely a misspelling of; empty where it is of none.
+        """Return the known word that a word most likely misspells; empty for none.
 
-        Beside other words less is taken for one, since most that no tool has are spelt as they should be: a letter left
-        out, put in or swapped between the first and the last, or mistyped where there are many.
+        Beside other words fewer slips are corrected, since most unknown words are spelt right: a letter left out, added
+        or swapped between the first and the last, or another letter in a long word.
         """
         letters, first, last = len(word), word[:1], word[-1:]
         if letters < LEAST_LETTERS + (not is_alone) or not word.isalpha():

@@ -1,6 +1,6 @@
-"""The words of tools and requests, in any script: the terms of each field, how rare they are, and what each weighs.
+"""BM25 over weighted fields, in any script: the terms of tools, their idf and their weights.
 
-BM25 over weighted fields: each term's weight in each tool is worked out once, so that a request only adds them up.
+Each term's weight in each tool is computed once, so that a request only adds them up.
 
 Source: Robertson, Zaragoza & Taylor 2004, Simple BM25 extension to multiple weighted fields.
 """
@@ -44,11 +44,11 @@ _PLURAL = re.compile(r"[^\W\d_aeiouy]{2,}[iou]?s", re.ASCII)
 
 
 def stem(word: str) -> str:
-    """Return a word's stem, marked so that it is never taken for a word; acronyms lose their plural, too: `pdfs`.
+    """Return a word's stem, marked so that it never equals a word; acronyms lose their plural, too: `pdfs`.
 
     Source: Porter, Snowball (the English stemmer).
     """
-    # A caller may send words of thousands of letters: those of a language are remembered, no others.
+    # Callers may send words of thousands of letters, which are not cached.
     return _stem(word) if len(word) <= _LONGEST_WORD else _stem.__wrapped__(word)
 
 
@@ -58,17 +58,17 @@ def _stem(word: str) -> str:
 
 
 SURFACE_WEIGHT = 0.3
-"""Of a word as it stands, beside 1 for its stem."""
+"""The weight of a word as written, beside 1 for its stem."""
 PARTICLE_WEIGHT = 0.15
-"""Of a word that says nothing by itself: enough to choose by between tools that fit alike."""
+"""The weight of a particle: enough to break ties."""
 JOINT = "+"
-"""Marks neighbours joined: what one word of a request may mean by them, and no two."""
+"""Marks joined neighbours, which one word of a request may mean."""
 JOINT_WEIGHT = 4.0
-"""Of it, beside 1 for a stem: two words are told by one."""
+"""The weight of a joint, beside 1 for a stem: it matches two words at once."""
 GRAM = "*"
-"""Marks grams; alone it is of every tool that has any."""
+"""Marks grams; alone it is a term of every tool that has any."""
 GRAM_WEIGHT = 0.5
-"""Of all grams of a word together."""
+"""The weight of all grams of a word together."""
 _N_GRAM = 4
 FIELD_WEIGHTS: Mapping[str, float] = {
     "name": 4,
@@ -86,7 +86,7 @@ _BESIDE_OF = frozenset(("name", "title", "description", "hints", "parameters", "
 
 
 def count_terms(text: str) -> dict[str, float]:
-    """Return how often a text has each term: words as they stand, and their stems."""
+    """Count a text's terms: words as written, and their stems."""
     stopwords = stopwords_of(text)
     counts: defaultdict[str, float] = defaultdict(float)
     for word in words(text):
@@ -97,18 +97,18 @@ def count_terms(text: str) -> dict[str, float]:
 
 
 def as_one(word: str) -> str:
-    """Return the term of neighbours that make a word, as `GitHub` and `EC2` do: read as parts, written as one."""
+    """Return the term of a word that tools may have in parts, such as `GitHub` and `EC2`."""
     return f"{JOINT}{word.removesuffix('s')}"
 
 
-def _joined(said: Sequence[str]) -> list[str]:
-    """Return the terms of neighbours as one word, two and three."""
-    pairs = list(map(add, said, said[1:]))
-    return list(map(as_one, (*pairs, *map(add, pairs, said[2:]))))
+def _joined(words: Sequence[str]) -> list[str]:
+    """Return the terms of two and three neighbours as one word."""
+    pairs = list(map(add, words, words[1:]))
+    return list(map(as_one, (*pairs, *map(add, pairs, words[2:]))))
 
 
 def grams(word: str) -> list[str]:
-    """Return a word's runs of four letters, marked: what its forms, and what is made of it, have in common.
+    """Return a word's runs of four letters, marked: inflected forms and compounds share them.
 
     Source: McNamee & Mayfield 2004, Character n-gram tokenization for European language text retrieval.
     """
@@ -117,15 +117,15 @@ def grams(word: str) -> list[str]:
 
 
 class DocumentTerms(NamedTuple):
-    """The terms of one tool, field after field, as often as each is there.
+    """The terms of one tool, field after field, repeated as often as they occur.
 
-    They are bytes, so that the garbage collector has next to nothing to walk: a collection over an object for each
-    term of a large catalog stops every thread for longer than a request takes.
+    As bytes, which the garbage collector skips: over an object for each term of a large catalog a collection stops
+    every thread for longer than a request takes.
 
     Args:
         terms: their numbers, int32.
-        fields: places in `FIELD_WEIGHTS`, int8.
-        amounts: how much each counts, float32.
+        fields: indexes in `FIELD_WEIGHTS`, int8.
+        amounts: weights within the field, float32.
     """
 
     terms: bytes
@@ -134,7 +134,7 @@ class DocumentTerms(NamedTuple):
 
     @property
     def own_terms(self) -> NDArray[np.int32]:
-        """The numbers of those that its texts have."""
+        """The numbers of the terms without those of the field `beside`."""
         is_own = np.frombuffer(self.fields, dtype=np.int8) < _N_FIELDS - 1
         return np.frombuffer(self.terms, dtype=np.int32)[is_own]
 
@@ -144,11 +144,7 @@ _PAIR = Struct("2i")
 
 
 class Reader:
-    """Reads the tools of a catalog: numbers their terms, and reads each run of letters and digits once.
-
-    Attributes:
-        numbers: of the terms read so far.
-    """
+    """Tokenizes the tools of a catalog, each distinct token once, and numbers their terms."""
 
     def __init__(self) -> None:
         self.numbers: defaultdict[str, int] = defaultdict(count().__next__)
@@ -158,7 +154,7 @@ class Reader:
     def read(self, document: ToolDocument) -> DocumentTerms:
         """Return the terms of a tool.
 
-        Some a tool is found by that its length and its likeness to others take no notice of: neighbours joined,
+        The field `beside` has terms that count neither in its length nor in its likeness to others: joined neighbours,
         particles, all words of its name, and the grams of a text that isn't English.
         """
         stopwords = stopwords_of(f"{document.title} {document.description}")
@@ -168,19 +164,19 @@ class Reader:
         for field, (name, text) in enumerate(document.fields().items()):
             if not text:
                 continue
-            told = tokens(text)
-            of_field = b"".join(map(terms_of, told))
+            in_field = tokens(text)
+            of_field = b"".join(map(terms_of, in_field))
             terms += of_field
             fields += bytes((field,)) * (len(of_field) // (_PAIR.size // 2))
             amounts += _OF_A_WORD * (len(of_field) // _PAIR.size)
             if name in _BESIDE_OF:
-                for term, amount in chain.from_iterable([others[token] for token in told if token in others]):
+                for term, amount in chain.from_iterable([others[token] for token in in_field if token in others]):
                     beside[term] += amount
-                particles = PARTICLES.intersection(map(str.lower, told))
+                particles = PARTICLES.intersection(map(str.lower, in_field))
                 if name == "name":
-                    said = [word for token in told for word in parts(token)]
-                    beside.update(dict.fromkeys(_joined(said), JOINT_WEIGHT))
-                    particles = stopwords.intersection(said)
+                    of_name = [word for token in in_field for word in parts(token)]
+                    beside.update(dict.fromkeys(_joined(of_name), JOINT_WEIGHT))
+                    particles = stopwords.intersection(of_name)
                 if stopwords is STOPWORDS:
                     beside.update(dict.fromkeys(particles, PARTICLE_WEIGHT))
         terms += self._numbered(beside)
@@ -192,24 +188,21 @@ class Reader:
         return array("i", map(self.numbers.__getitem__, terms)).tobytes()
 
     def _read_token(self, stopwords: frozenset[str], token: str) -> bytes:
-        """Return the numbers of a token's words, each as it stands and its stem; note what a tool has beside by it."""
+        """Return the numbers of a token's words and their stems; its terms of the field `beside` are stored."""
         if stopwords is STOPWORDS and token not in stopwords and token.islower() and token.isascii():
             return _PAIR.pack(self.numbers[token], self.numbers[stem(token)])  # as most are
         words = parts(token)
-        told = [word for word in words if word not in stopwords]
+        content = [word for word in words if word not in stopwords]
         beside = [(term, JOINT_WEIGHT) for term in _joined(words)] if token.isascii() else []
         if stopwords is not STOPWORDS:
-            beside += [(gram, GRAM_WEIGHT / len(of_word)) for of_word in map(grams, told) for gram in of_word]
+            beside += [(gram, GRAM_WEIGHT / len(of_word)) for of_word in map(grams, content) for gram in of_word]
         if beside:
             self._beside[stopwords][token] = beside
-        return self._numbered([term for word in told for term in (word, stem(word))])
+        return self._numbered([term for word in content for term in (word, stem(word))])
 
 
 def spellings_of(terms: Iterable[str]) -> Spellings:
-    """Return those of a catalog's terms that are of letters, and of enough of them to be misspelt.
-
-    Stems count too: who mistypes `calendar` means the tool that says `calendars`.
-    """
+    """Return a catalog's words and stems that are long enough to be misspelt; a stem covers all forms of its word."""
     spellings: defaultdict[str, list[str]] = defaultdict(list)
     for word in filter(str.isalpha, dict.fromkeys(term.removeprefix("~") for term in terms)):
         if len(word) >= LEAST_LETTERS:
@@ -218,21 +211,20 @@ def spellings_of(terms: Iterable[str]) -> Spellings:
 
 
 LEAST_LETTERS = 4
-"""Of a word that may be misspelt."""
+"""The shortest word whose misspelling is corrected."""
 Spellings = Mapping[str, Sequence[str]]
-"""The words of a catalog as they stand, by their first letter and their last."""
+"""The words of a catalog, by their first and last letter."""
 _TERM_BYTES = 100
 
 
 @dataclass(frozen=True, eq=False)
 class TermWeights:
-    """What each term is worth to each of some owners, such as tools or capabilities.
+    """An inverted index: the weight of each term in each of its owners, such as tools or capabilities.
 
     Args:
-        rows: the row of each term in `starts`; it may know terms that no owner has.
-        n_owners: how many owners there are.
+        rows: the row of each term in `starts`; also of terms that no owner has.
         starts: (n_terms + 1,) where a term's owners begin.
-        owners, weights: (n_entries,) who has a term, ascending, and what it is worth to each, term after term.
+        owners, weights: (n_entries,) the owners of each term, ascending, and its weight in each, term after term.
     """
 
     rows: Mapping[str, int]
@@ -243,7 +235,7 @@ class TermWeights:
 
     @classmethod
     def of_owners(cls, by_owner: Sequence[Mapping[str, float]]) -> TermWeights:
-        """Return those of owners, each of which has weights by term."""
+        """Index owners, each with its weights by term."""
         rows: dict[str, int] = {}
         terms = np.array([rows.setdefault(term, len(rows)) for weights in by_owner for term in weights], dtype=np.intp)
         owners = np.repeat(np.arange(len(by_owner), dtype=np.int32), list(map(len, by_owner)))
@@ -253,15 +245,14 @@ class TermWeights:
 
     @property
     def n_bytes(self) -> int:
-        """About what it takes."""
         return self.starts.nbytes + self.owners.nbytes + self.weights.nbytes + _TERM_BYTES * len(self.rows)
 
     def slice_of(self, row: int) -> slice:
-        """Return which of the entries are a term's."""
+        """Return the entries of a term."""
         return slice(int(self.starts[row]), int(self.starts[row + 1]))
 
     def sums(self, rows: Iterable[int], factors: Sequence[float] = ()) -> Scores:
-        """Return the sum of some terms' weights for each owner, each times its factor where there are any."""
+        """Return the sum of some terms' weights for each owner, times their factors if any."""
         slices = [self.slice_of(row) for row in rows]
         if not slices:
             return np.zeros(self.n_owners, dtype=np.float32)
@@ -272,7 +263,7 @@ class TermWeights:
         return np.bincount(owners, weights=np.concatenate(weights), minlength=self.n_owners).astype(np.float32)
 
     def scores(self, rarities: Mapping[str, float]) -> Scores:
-        """Return the sum of some terms' weights for each owner, each times how rare the term is: (n_owners,)."""
+        """Return the sum of some terms' weights for each owner, times their idf: (n_owners,)."""
         known = {self.rows[term]: rarity for term, rarity in rarities.items() if term in self.rows}
         return self.sums(known, list(known.values()))
 
@@ -289,11 +280,11 @@ _N_FIELDS = len(FIELD_WEIGHTS)
 
 @dataclass(frozen=True, eq=False)
 class Postings(TermWeights):
-    """What each term is worth to each tool of a catalog.
+    """The BM25 weights of each term in each tool of a catalog.
 
     Args:
-        idf: (n_terms,) how rare a term is.
-        max_idf: that of a term that no tool has, by which scores of catalogs of any size compare.
+        idf: (n_terms,)
+        max_idf: that of a term that no tool has, which makes scores of catalogs of any size comparable.
         spellings: returns the words of the whole catalog.
     """
 
@@ -305,7 +296,7 @@ class Postings(TermWeights):
     def of(
         cls, documents: Sequence[DocumentTerms], term_numbers: Mapping[str, int], spellings: Callable[[], Spellings]
     ) -> Postings:
-        """Return those of a catalog, or of some of its tools; numbers and spellings are of all its terms."""
+        """Index a catalog, or some of its tools; numbers and spellings are of all its terms."""
         n_tools = len(documents)
         terms = np.frombuffer(b"".join(document.terms for document in documents), dtype=np.int32)
         fields = np.frombuffer(b"".join(document.fields for document in documents), dtype=np.int8)
@@ -340,7 +331,6 @@ class Postings(TermWeights):
 
     @property
     def n_bytes(self) -> int:
-        """What the arrays take."""
         return self.starts.nbytes + self.owners.nbytes + self.weights.nbytes + self.idf.nbytes
 
     def row(self, term: str) -> int | None:

@@ -1,7 +1,7 @@
-"""The sentences that call for capabilities, and how well what a user says fits each capability that they may use.
+"""Scores a user's message for each capability, by the triggers of the capabilities that they may use.
 
-`is postgres better than mysql in your opinion` is as near to a database's triggers as a request to query it; only how
-it is put tells them apart.
+`is postgres better than mysql in your opinion` is as near to a database's triggers as a request to query it; only its
+phrasing distinguishes them.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from agent_utilities.query.ranking.arrays import Places, Scores, Vectors, np, si
 from agent_utilities.query.ranking.base import N_DECIMALS
 from agent_utilities.query.ranking.terms import SURFACE_WEIGHT, TermWeights, stem
 
-# Sentences that requests are held against: what no tool need answer, and talk about a thing beside requests on it.
-# They come from no data set, and the things in them are none that a capability is likely to be for.
+# Sentences to compare requests with: those that no tool need answer, and pairs of talk and request on one subject.
+# They come from no data set, and their subjects are none that a capability is likely to be for.
 _SENTENCES = json.loads(Path(__file__).with_name("examples.json").read_text(encoding="utf-8"))
 
 UNANSWERABLE: tuple[str, ...] = tuple(_SENTENCES["unanswerable"])
 PATTERNS: tuple[str, ...] = tuple(_SENTENCES["patterns"])
-"""How people put what calls for no tool: opinions, comparisons, theory, jokes, remarks."""
+"""Phrasings that call for no tool: opinions, comparisons, theory, jokes, remarks."""
 TALK: tuple[str, ...] = tuple(talk for talk, _ in _SENTENCES["talk_and_requests"])
 REQUESTS: tuple[str, ...] = tuple(request for _, request in _SENTENCES["talk_and_requests"])
 EXAMPLES: tuple[str, ...] = (*UNANSWERABLE, *PATTERNS, *TALK, *REQUESTS)
-"""What is embedded once, beside triggers: talk first, requests last."""
+"""Embedded once, beside triggers: talk first, requests last."""
 N_TALK = len(EXAMPLES) - len(REQUESTS)
 
 STOPWORD_WEIGHT = 0.25
-"""Of a word that says nothing by itself, beside 1: `what did I tell you` calls for a memory."""
+"""The weight of a stop word, beside 1: `what did I tell you` calls for a memory."""
 NAME_WEIGHT = 0.2
-"""Of a word of the capability's name, beside 1 where all of its triggers have it."""
+"""The weight of a word of the capability's name, beside 1 where all of its triggers have it."""
 BEGINNING_WEIGHT = 0.7
-"""Of words that begin as one does that no trigger has: `insta` as `instagram`."""
+"""The weight of a prefix match for a word that no trigger has: `insta` for `instagram`."""
 COVERAGE_POWER = 0.4
-"""How much longer texts must share more: 0 for not at all, 1 for the same share of their words."""
+"""How much more longer texts must share: 0 for not at all, 1 for the same share of their words."""
 BACKGROUND_SHARE = 0.25
-"""Of a request that calls for nothing, beside a capability, in how common a word is: few capabilities tell little.
+"""The weight of an unanswerable request in idf, beside 1 for a capability: few capabilities alone say little.
 
-Of 58 it can be left out; of one, a word that it has would be worth a third."""
+With 58 it makes no difference; with one, a word that it has would be worth a third."""
 PAIR_WEIGHT = 0.5
-"""Of two words beside each other: `better than` says more than `better`."""
+"""The weight of two adjacent words: `better than` says more than `better`."""
 TALK_COVERAGE_POWER = 0.3
 _ALL_TALK = (*UNANSWERABLE, *PATTERNS, *TALK)
 _HALF_SHARE = 0.15
@@ -62,14 +62,14 @@ _N_CHARACTERS = 8_000
 
 @dataclass(frozen=True, eq=False)
 class TriggerWords:
-    """What each word is worth to each of some capabilities.
+    """The words of some capabilities' triggers.
 
     Args:
-        weights: of each term that a capability has, 0 to about 1.
-        idf: how rare each known term is among them.
+        weights: of each term in each capability, 0 to about 1.
+        idf: of each known term.
         max_idf: of a term that none has.
         vocabulary: their words of four letters and more, ascending.
-        talk_idf: how rare terms are in what calls for something, 0 to 1; one that none of it has counts 1.
+        talk_idf: of each term in requests, 0 to 1; 1 for all others.
     """
 
     weights: TermWeights
@@ -80,7 +80,7 @@ class TriggerWords:
 
     @classmethod
     def of(cls, triggers: Mapping[str, Sequence[str]]) -> TriggerWords:
-        """Return them for capabilities in order of the mapping; processor work."""
+        """Index the triggers of capabilities; processor work."""
         weights = TermWeights.of_owners([_weights(name, texts) for name, texts in triggers.items()])
         n = len(triggers) + BACKGROUND_SHARE * len(UNANSWERABLE)
         n_having = Counter(_background())
@@ -94,9 +94,9 @@ class TriggerWords:
         )
 
     def scores(self, text: str) -> Scores:
-        """Return how well a text fits each capability by its words: (n_capabilities,), 0 for none shared.
+        """Score a text's words for each capability: (n_capabilities,), 0 for none shared.
 
-        The sum of what shared words are worth, the rarer the more, over a power of what all words of the text are.
+        The sum of the shared words' weights times their idf, over a power of the sum of all words' idf.
         """
         counts = self._with_beginnings(_counts(text[:_N_CHARACTERS]))
         rarities = {term: min(count, _MAX_COUNT) * self.idf.get(term, self.max_idf) for term, count in counts.items()}
@@ -105,14 +105,14 @@ class TriggerWords:
         return scores / (self.max_idf * total**COVERAGE_POWER) if total > 0 else scores
 
     def talk(self, text: str) -> float:
-        """Return how much a text shares with the most alike message of general talk; 0 for nothing."""
+        """Return how much a text shares with the nearest message of general talk; 0 for nothing."""
         counts = _counts(text[:_N_CHARACTERS], in_pairs=True)
         rarities = {term: n * self.talk_idf.get(term, 1.0) for term, n in counts.items()}
         total = sum(rarities.values())
         return float(_talk().scores(rarities).max()) / total**TALK_COVERAGE_POWER if total > 0 else 0.0
 
     def _with_beginnings(self, counts: Mapping[str, float]) -> dict[str, float]:
-        """Return terms, and those of words that begin as one does which no trigger has."""
+        """Return terms, with prefix matches of words that no trigger has."""
         extended = dict(counts)
         for word in counts:
             if word.startswith("~") or word in self.weights.rows or stem(word) in self.weights.rows:
@@ -123,7 +123,7 @@ class TriggerWords:
         return extended
 
     def _beginning_alike(self, word: str) -> Iterator[str]:
-        """Yield the words that begin with a word, and those that it begins with."""
+        """Yield the words that begin with a word, and the known beginnings of it."""
         if len(word) < _N_LETTERS:
             return
         known = self.vocabulary
@@ -138,13 +138,13 @@ class TriggerWords:
 
 @cache
 def _background() -> Mapping[str, float]:
-    """Return how common each term is among requests that call for nothing, counted as they count."""
+    """Return the weighted frequency of each term in unanswerable requests."""
     n_having = Counter(term for text in UNANSWERABLE for term in _counts(text))
     return {term: BACKGROUND_SHARE * n for term, n in n_having.items()}
 
 
 def _counts(text: str, *, in_pairs: bool = False) -> dict[str, float]:
-    """Return how often a text has each stem, and each content word as it stands; or else each two stems together."""
+    """Count a text's stems, and its content words as written, or else pairs of adjacent stems."""
     counts: dict[str, float] = defaultdict(float)
     stems = []
     for word in words(text):
@@ -159,7 +159,7 @@ def _counts(text: str, *, in_pairs: bool = False) -> dict[str, float]:
 
 
 def _weights(name: str, texts: Sequence[str]) -> dict[str, float]:
-    """Return what each term of a capability is worth to it: the more of its triggers have it, rising fast at first."""
+    """Return the weight of each term of a capability: the saturated share of its triggers that have it."""
     n_having = Counter(term for text in texts for term in _counts(text))
     shares = {term: n / len(texts) for term, n in n_having.items()}
     weights = {term: share * (1 + _HALF_SHARE) / (share + _HALF_SHARE) for term, share in shares.items()}
@@ -169,12 +169,12 @@ def _weights(name: str, texts: Sequence[str]) -> dict[str, float]:
 
 
 def _idf(n: float, n_having: float) -> float:
-    """Return how rare a term is. Source: Robertson and Spärck Jones, as BM25 has it."""
+    """Return the idf of a term. Source: Robertson and Spärck Jones, as in BM25."""
     return log(1 + (n - n_having + 0.5) / (n_having + 0.5))
 
 
 def _talk_idf(triggers: Iterable[str]) -> dict[str, float]:
-    """Return how rare each term is in what calls for something, 0 to 1: how that is put tells nothing of talk."""
+    """Return the idf of each term in triggers and requests, 0 to 1: their phrasing says nothing of talk."""
     texts = (*triggers, *REQUESTS)
     n_having = Counter(term for text in texts for term in _counts(text, in_pairs=True))
     most = _idf(len(texts), 0)
@@ -183,25 +183,25 @@ def _talk_idf(triggers: Iterable[str]) -> dict[str, float]:
 
 @cache
 def _talk() -> TermWeights:
-    """Return the messages that have each term: all are worth the same."""
+    """Index the messages of general talk; each term weighs 1."""
     return TermWeights.of_owners([dict.fromkeys(_counts(text, in_pairs=True), 1.0) for text in _ALL_TALK])
 
 
 _RIDGE = 0.013
-"""Of a mean square of 1: how little one dimension may say. Three times it loses some points of hits."""
+"""The ridge, for a mean square of 1. Three times it loses some points of hits."""
 
 
 def request_direction(examples: Vectors, triggers: Vectors) -> tuple[Vectors, float]:
-    """Return the line that tells talk from requests best, each kind as a whole counting the same; processor work.
+    """Fit the direction that separates requests from talk, the two kinds weighted equally; processor work.
 
     Least squares on 1 for requests and -1 for talk, with a ridge: the line of Fisher's discriminant.
 
     Args:
-        examples: (n, n_dimensions) of `examples.EXAMPLES`.
-        triggers: (n_triggers, n_dimensions), which are put as requests are.
+        examples: (n, n_dimensions) of `EXAMPLES`.
+        triggers: (n_triggers, n_dimensions), which are phrased as requests.
 
     Returns:
-        Weights, (n_dimensions,), and an offset: a vector times the weights and the offset are about 1 for a request,
+        Weights, (n_dimensions,), and an offset: a vector times the weights, plus the offset, is about 1 for a request,
         -1 for talk.
     """
     vectors = np.concatenate([examples, triggers]).astype(np.float64)
@@ -218,20 +218,20 @@ def request_direction(examples: Vectors, triggers: Vectors) -> tuple[Vectors, fl
 
 
 SOFTNESS = 0.15
-"""Of the soft maximum of a capability's cosines: the smaller, the less its other triggers count beside the nearest."""
+"""The temperature of the soft maximum over a capability's triggers: the smaller, the less all but the nearest count."""
 REQUEST_WEIGHT = 0.45
-"""Of how much what is said is put as requests are, not as talk is. It lets more through that calls for a capability
-which is not among them: 0.6 finds two points more, and refuses seven fewer of those."""
+"""The weight of a request's phrasing. It also admits messages for a capability that is not there: 0.6 finds two points
+more, and refuses seven fewer of those."""
 
 
 @dataclass(frozen=True, eq=False)
 class TriggerVectors:
-    """The triggers of some capabilities, and what tells requests from talk.
+    """The vectors of some capabilities' triggers, and the direction of requests.
 
     Args:
         vectors: (n_triggers, n_dimensions), of unit length, capability after capability.
         sizes: (n_capabilities,) how many triggers each has, 1 or more.
-        direction, offset: how much a message is put as requests are, as `request_direction` gives them.
+        direction, offset: of `request_direction`.
     """
 
     vectors: Vectors
@@ -241,13 +241,13 @@ class TriggerVectors:
 
     @classmethod
     def of(cls, vectors: Vectors, sizes: Sequence[int], examples: Vectors) -> TriggerVectors:
-        """Return those of triggers, capability after capability, beside the vectors of `EXAMPLES`; processor work."""
+        """Prepare the vectors of triggers, capability after capability, and of `EXAMPLES`; processor work."""
         return cls(vectors, np.array(sizes, dtype=np.intp), *request_direction(examples, vectors))
 
     def scores(self, queries: Vectors) -> Scores:
-        """Return how near what is said is to each capability, and how much it calls for any at all: (n_capabilities,).
+        """Score a message for each capability, plus its score as a request: (n_capabilities,).
 
-        Of several sentences the best counts as much as the whole, where that is more.
+        The best of several sentences counts as much as the whole, where that is more.
 
         Args:
             queries: (n_texts, n_dimensions) of the whole first, then of its parts.
@@ -255,8 +255,7 @@ class TriggerVectors:
         with single_blas_thread():
             cosines = queries @ self.vectors.T
         starts = np.cumsum(self.sizes) - self.sizes
-        # The soft maximum of each capability's cosines lies between their mean and the nearest one: as it is of a mean,
-        # many triggers are no advantage over few.
+        # The soft maximum is between mean and maximum; as it is one of a mean, many triggers are no advantage.
         sums = np.add.reduceat(np.exp(cosines / SOFTNESS), starts, axis=1)
         by_text = SOFTNESS * (np.log(sums) - np.log(self.sizes).astype(np.float32))
         whole, parts = by_text[0], by_text[1:]
@@ -266,9 +265,9 @@ class TriggerVectors:
 
 
 WORDS_WEIGHT = 0.3
-"""Of the score by words, beside that by vectors."""
+"""The weight of the score by words, beside that by vectors."""
 TALK_WEIGHT = 0.45
-"""Of how much a message is put as general talk is."""
+"""The weight of a message's likeness to general talk."""
 
 Scored = tuple[tuple[str, float], ...]
 """Name and score of each capability, best first; equal ones by name."""
@@ -276,13 +275,11 @@ Scored = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, eq=False)
 class TriggerView:
-    """The triggers of the capabilities that may be used.
+    """The triggers of the capabilities that a caller may use.
 
     Args:
         names: of the capabilities, ascending.
-        n_triggers: how many triggers they have together.
-        words: of their triggers.
-        vectors: of their triggers; None where words alone are compared.
+        vectors: None where words alone are compared.
     """
 
     names: tuple[str, ...]
@@ -291,17 +288,17 @@ class TriggerView:
     vectors: TriggerVectors | None = None
 
     def evidence(self, text: str) -> float:
-        """Return how well the best capability fits a text by words: quick, to choose parts of a long request by."""
+        """Quickly score the best capability by words, to choose parts of a long request by."""
         return float(self.words.scores(text).max(initial=0.0))
 
     def by_words(self, text: str) -> Scored:
-        """Return how well a text fits each capability by its words alone."""
+        """Score each capability by words alone."""
         return self._ranked(self.words.scores(text) - TALK_WEIGHT * self.words.talk(text))
 
     def by_meaning(self, text: str, queries: Vectors) -> Scored:
-        """Return how well a text fits each capability by vectors and words; by words where there are no vectors.
+        """Score each capability by vectors and words; by words where there are no vectors.
 
-        `queries` are (n_texts, n_dimensions), of all of it first, then of its parts.
+        `queries` are (n_texts, n_dimensions), of the whole first, then of its parts.
         """
         if self.vectors is None:
             return self.by_words(text)
@@ -314,19 +311,17 @@ class TriggerView:
 
 
 _N_TRIGGERS_IN_VIEWS = 12_000
-"""What all views may have together: each takes some 2.5 KB with a vector of 384 dimensions."""
+"""The most triggers of all cached views: each takes some 2.5 KB with a vector of 384 dimensions."""
 _OVERHEAD = 150
-"""What a view takes beside, in triggers: some 300 KB of words that talk and other requests have."""
+"""A view's fixed size, in triggers: some 300 KB of words of talk and requests."""
 
 
 class TriggerIndex:
-    """Triggers by capability, and what of them callers may use.
+    """Triggers by capability, with a view for each set of usable ones.
 
-    What is common among triggers is a matter of those that a caller may use: a capability that they may not would
-    otherwise move the scores of those that they may.
+    Each view's idf is of the usable triggers alone: other capabilities must not move their scores.
 
     Args:
-        triggers: by capability, each with one at least.
         embed: returns the vectors of texts, (n_texts, n_dimensions); None to compare words alone.
 
     Raises:
@@ -347,7 +342,7 @@ class TriggerIndex:
 
     @cachedmethod(attrgetter("_views"), lambda self, usable: usable.intersection(self.triggers), attrgetter("_lock"))
     def view(self, usable: frozenset[str]) -> TriggerView:
-        """Return what an index of the usable capabilities alone would have; processor work the first time."""
+        """Return the view of the usable capabilities alone; processor work the first time."""
         triggers = {name: texts for name, texts in self.triggers.items() if name in usable}
         sizes = list(map(len, triggers.values()))
         vectors = None

@@ -1,4 +1,4 @@
-"""Vectors on disk, by the hash of their texts. A store that can't be used costs time, never an answer."""
+"""A cache of vectors on disk, by the hash of their texts; without it answers take longer, and are the same."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB 
 class VectorStore:
     """A file of vectors, shared by processes and threads.
 
-    Every vector carries a checksum of its own; one that is damaged counts as absent. A file that is no store is made
-    anew. A store that can't be read or written is left alone from then on, and says so once.
+    Each vector has a checksum; a damaged one counts as absent. A file that is no database is replaced. After an I/O
+    error the store is not used any more, which is logged once.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,7 +32,7 @@ class VectorStore:
         self.cause = ""
 
     def get(self, model: str, role: str, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors that are stored, by text."""
+        """Return the stored vectors, by text."""
 
         def read(connection: sqlite3.Connection) -> dict[str, NDArray[np.float32]]:
             vectors = {}
@@ -52,7 +52,7 @@ class VectorStore:
         self._run(lambda connection: connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows))
 
     def _run(self, action: Callable[[sqlite3.Connection], R]) -> R | None:
-        """Return what an action on the file gives, or None where the file can't be used."""
+        """Run an action on the file; None where the file can't be used."""
         if self.cause:
             return None
         try:
@@ -81,5 +81,5 @@ def _key(model: str, role: str, text: str) -> bytes:
 
 
 def _checked(content: bytes) -> bytes:
-    """Return vectors' bytes behind their checksum."""
+    """Prefix a vector's bytes with their checksum."""
     return blake2b(content, digest_size=_CHECKSUM_BYTES).digest() + content

@@ -1,4 +1,4 @@
-"""Cutting texts into word pieces, as BERT's uncased models are made for it, by nothing but their vocabulary.
+"""The WordPiece tokenizer of BERT's uncased models, from their vocabulary.
 
 Source: Devlin et al. 2019, BERT.
 """
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 _N_REMEMBERED = 32_768
-"""Words whose pieces are remembered: those of catalogs come again and again."""
+"""The size of the cache of words: those of catalogs recur."""
 _N_CHARACTERS = 100
-"""Of the longest word that is cut; a longer one is unknown."""
+"""The longest word that is split; a longer one is unknown."""
 _IDEOGRAPHS = (
     (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x2A6DF), (0x2A700, 0x2B81F), (0x2B920, 0x2CEAF),
     (0x2F800, 0x2FA1F),
@@ -20,7 +20,7 @@ _IDEOGRAPHS = (
 
 
 class _Characters(dict[int, str]):
-    """What stands for each character once accents are apart: in lower case, with blanks around a word of its own."""
+    """Maps each character after NFD to lower case, with blanks around one that is a word by itself."""
 
     def __missing__(self, code: int) -> str:
         character, category = chr(code), unicodedata.category(chr(code))
@@ -38,11 +38,11 @@ class _Characters(dict[int, str]):
 
 
 class WordPieces:
-    """A vocabulary that texts are cut by.
+    """Splits texts into pieces of a vocabulary.
 
     Args:
-        vocabulary: its pieces, in the order of their numbers; those within a word begin with `##`.
-        max_pieces: the most of one text; the rest of it is cut off.
+        vocabulary: the pieces in the order of their numbers; those within a word begin with `##`.
+        max_pieces: the most of one text; the rest is cut off.
     """
 
     def __init__(self, vocabulary: Sequence[str], max_pieces: int) -> None:
@@ -52,13 +52,13 @@ class WordPieces:
         self._of_word = lru_cache(_N_REMEMBERED)(self._cut)
 
     def numbers(self, text: str) -> list[int]:
-        """Return the numbers of a text's pieces, between those of its beginning and its end."""
+        """Return the numbers of a text's pieces, between `[CLS]` and `[SEP]`."""
         words = unicodedata.normalize("NFD", text).translate(self._characters).split(" ")
         pieces = [number for word in words if word for number in self._of_word(word)]
         return [self._first, *pieces[: self._max_pieces - 2], self._last]
 
     def _cut(self, word: str) -> tuple[int, ...]:
-        """Return the numbers of the longest pieces that make up a word; the unknown's where none do."""
+        """Split a word into its longest pieces; `[UNK]` where there are none."""
         numbers: list[int] = []
         start = 0 if len(word) <= _N_CHARACTERS else -1
         while 0 <= start < len(word):
