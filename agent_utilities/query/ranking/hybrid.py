@@ -64,11 +64,6 @@ def kind_of_tool(document: ToolDocument) -> int:
     return _KIND_OF_FORM.get(first.group(), 0) if first else 0
 
 
-def kinds_of_tools(documents: Sequence[ToolDocument]) -> NDArray[np.uint8]:
-    """Return `kind_of_tool` for each document: (n_tools,)."""
-    return np.array([kind_of_tool(document) for document in documents], dtype=np.uint8)
-
-
 def of_another_kind(kinds: NDArray[np.uint8], text: str) -> NDArray[np.bool_]:
     """Return which tools have a kind that a text has not: (n_tools,)."""
     wanted = kinds_of_request(text)
@@ -143,7 +138,7 @@ class HybridRanker:
         return HybridIndex(
             lexical,
             views_of(answerability, len(documents), answerability.within),
-            kinds_of_tools(documents),
+            np.array(list(map(kind_of_tool, documents)), dtype=np.uint8),
             self.embedder,
             self._lexical_weight,
         )

@@ -250,8 +250,8 @@ class LexicalView:
 class LexicalRanker:
     """Ranks by the words that a request and a tool share."""
 
-    def index(self, documents: Sequence[ToolDocument], cause: str = "") -> LexicalIndex:
-        """Return an index of documents in catalog order; `cause` says why it is only lexical, where more was wanted."""
+    def index(self, documents: Sequence[ToolDocument]) -> LexicalIndex:
+        """Return an index of documents in catalog order."""
         reader = Reader()
         terms = [reader.read(document) for document in documents]
         server_numbers: dict[str, int] = {}
@@ -259,7 +259,7 @@ class LexicalRanker:
         numbers, names = dict(reader.numbers), places_by_name(documents)
         postings = partial(Postings.of, term_numbers=numbers, spellings=cache(partial(spellings_of, numbers)))
         view = partial(_view, terms, postings, names, np.array(servers, dtype=np.intp))
-        return LexicalIndex(base.views_of(view(), len(documents), view), cause)
+        return LexicalIndex(base.views_of(view(), len(documents), view))
 
 
 def _view(

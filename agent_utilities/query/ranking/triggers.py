@@ -30,13 +30,11 @@ from agent_utilities.query.ranking.terms import SURFACE_WEIGHT, TermWeights, ste
 _SENTENCES = json.loads(Path(__file__).with_name("examples.json").read_text(encoding="utf-8"))
 
 UNANSWERABLE: tuple[str, ...] = tuple(_SENTENCES["unanswerable"])
-PATTERNS: tuple[str, ...] = tuple(_SENTENCES["patterns"])
-"""Phrasings that call for no tool: opinions, comparisons, theory, jokes, remarks."""
-TALK: tuple[str, ...] = tuple(talk for talk, _ in _SENTENCES["talk_and_requests"])
-REQUESTS: tuple[str, ...] = tuple(request for _, request in _SENTENCES["talk_and_requests"])
-EXAMPLES: tuple[str, ...] = (*UNANSWERABLE, *PATTERNS, *TALK, *REQUESTS)
-"""Embedded once, beside triggers: talk first, requests last."""
-N_TALK = len(EXAMPLES) - len(REQUESTS)
+_TALK, _REQUESTS = zip(*_SENTENCES["talk_and_requests"], strict=True)
+TALK: tuple[str, ...] = (*UNANSWERABLE, *_SENTENCES["patterns"], *_TALK)
+"""Messages that call for no tool: opinions, comparisons, theory, jokes, remarks."""
+EXAMPLES: tuple[str, ...] = (*TALK, *_REQUESTS)
+"""Embedded once, beside triggers."""
 
 STOPWORD_WEIGHT = 0.25
 """The weight of a stop word, beside 1: `what did I tell you` calls for a memory."""
@@ -53,7 +51,6 @@ With 58 it makes no difference; with one, a word that it has would be worth a th
 PAIR_WEIGHT = 0.5
 """The weight of two adjacent words: `better than` says more than `better`."""
 TALK_COVERAGE_POWER = 0.3
-_ALL_TALK = (*UNANSWERABLE, *PATTERNS, *TALK)
 _HALF_SHARE = 0.15
 _MAX_COUNT = 1.3
 _N_LETTERS = 4
@@ -175,7 +172,7 @@ def _idf(n: float, n_having: float) -> float:
 
 def _talk_idf(triggers: Iterable[str]) -> dict[str, float]:
     """Return the idf of each term in triggers and requests, 0 to 1: their phrasing says nothing of talk."""
-    texts = (*triggers, *REQUESTS)
+    texts = (*triggers, *_REQUESTS)
     n_having = Counter(term for text in texts for term in _counts(text, in_pairs=True))
     most = _idf(len(texts), 0)
     return {term: _idf(len(texts), n) / most for term, n in n_having.items()}
@@ -184,7 +181,7 @@ def _talk_idf(triggers: Iterable[str]) -> dict[str, float]:
 @cache
 def _talk() -> TermWeights:
     """Index the messages of general talk; each term weighs 1."""
-    return TermWeights.of_owners([dict.fromkeys(_counts(text, in_pairs=True), 1.0) for text in _ALL_TALK])
+    return TermWeights.of_owners([dict.fromkeys(_counts(text, in_pairs=True), 1.0) for text in TALK])
 
 
 _RIDGE = 0.013
@@ -206,9 +203,8 @@ def request_direction(examples: Vectors, triggers: Vectors) -> tuple[Vectors, fl
     """
     vectors = np.concatenate([examples, triggers]).astype(np.float64)
     targets = np.ones(len(vectors))
-    targets[:N_TALK] = -1
-    n_requests = len(vectors) - N_TALK
-    shares = np.where(targets < 0, 0.5 / N_TALK, 0.5 / n_requests)
+    targets[: len(TALK)] = -1
+    shares = np.where(targets < 0, 0.5 / len(TALK), 0.5 / (len(vectors) - len(TALK)))
     mean = shares @ vectors
     centred = vectors - mean
     with single_blas_thread():

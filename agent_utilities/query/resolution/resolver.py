@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.query.graph.backends import graph_backend
 from agent_utilities.query.graph.base import ToolGraph, ToolRecord
-from agent_utilities.query.ranking.minilm_files import INSTALL, N_MEGABYTES, model_folder
+from agent_utilities.query.ranking.minilm import INSTALL, N_MEGABYTES, model_folder
 from agent_utilities.query.ranking.open import check_provider, open_hybrid
 from agent_utilities.query.resolution.answer import (
     FIRST_FILL_SHARE,

@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from agent_utilities.errors import RankerError
-from agent_utilities.query.ranking.endpoint import Endpoint
+from agent_utilities.query.ranking.endpoint import KEY_VARIABLE, Endpoint
 from agent_utilities.query.ranking.hybrid import HybridRanker
 from tests.query.ranking.catalogs import PLACES, TOOLS
 from tests.query.ranking.endpoint_server import Server, serving
@@ -26,8 +26,10 @@ def now() -> list[float]:
 
 
 @pytest.fixture
-def endpoint(server: Server, now: list[float]) -> Iterator[Endpoint]:
-    endpoint = Endpoint(server.url, "tiny", api_key="secret", request_timeout_s=0.3, clock=lambda: now[0])
+def endpoint(server: Server, now: list[float], monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+    monkeypatch.setenv(KEY_VARIABLE, "secret")
+    endpoint = Endpoint(server.url, "tiny", clock=lambda: now[0])
+    endpoint.request_timeout_s = 0.3
     yield endpoint
     endpoint.close()
 
@@ -41,7 +43,8 @@ class TestEndpoint:
     @pytest.mark.parametrize("role", ["document", "query"])
     def test_every_batch_that_is_indexed_has_its_own_time(self, server, role):
         clock = lambda: 4.0 * server.n_asked  # noqa: E731
-        endpoint = Endpoint(server.url, "tiny", request_timeout_s=1, indexing_timeout_s=5, clock=clock)
+        endpoint = Endpoint(server.url, "tiny", clock)
+        endpoint.request_timeout_s, endpoint.indexing_timeout_s = 1, 5
         assert len(endpoint.embed(["a"] * 130, role)) == 130
         endpoint.close()
 
@@ -72,7 +75,8 @@ class TestEndpoint:
     def test_one_whose_answer_has_no_end_is_given_up(self, server):
         server.fault = "long"
         seconds = count()
-        endpoint = Endpoint(server.url, "tiny", request_timeout_s=10, clock=lambda: float(next(seconds)))
+        endpoint = Endpoint(server.url, "tiny", clock=lambda: float(next(seconds)))
+        endpoint.request_timeout_s = 10
         with pytest.raises(RankerError, match="the answer takes too long"):
             endpoint.embed(["a"], "request")
         endpoint.close()

@@ -8,7 +8,7 @@ import pytest
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.query.ranking.answerability import Answerability
 from agent_utilities.query.ranking.embedding import Embedder
-from agent_utilities.query.ranking.hybrid import HybridIndex, kinds_of_tools
+from agent_utilities.query.ranking.hybrid import HybridIndex, kind_of_tool
 from agent_utilities.query.ranking.lexical import LexicalRanker
 from tests.query.ranking.catalogs import Concepts
 
@@ -38,7 +38,7 @@ def rank(
     index = HybridIndex(
         lexical=LexicalRanker().index(catalog),
         answerability=lambda permitted: by_vectors,
-        kinds=kinds_of_tools(catalog),
+        kinds=np.array([kind_of_tool(document) for document in catalog], dtype=np.uint8),
         embedder=Embedder(Concepts),
         lexical_weight=0.0,
     )

@@ -60,9 +60,9 @@ class TestMiniLM:
             MiniLM(tmp_path)
 
     def test_where_it_is_absent_the_command_is_named(self, monkeypatch, tmp_path):
-        from agent_utilities.query.ranking import minilm, minilm_files
+        from agent_utilities.query.ranking import minilm
 
-        monkeypatch.setattr(minilm_files, "DISTRIBUTION", "no-such-wheel")
+        monkeypatch.setattr(minilm, "DISTRIBUTION", "no-such-wheel")
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
         with pytest.raises(RankerError, match="run: agent-utilities embeddings install"):
             minilm.MiniLM()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agent_utilities.query.ranking.embedding import Embedder
 from agent_utilities.query.ranking.triggers import (
     EXAMPLES,
-    N_TALK,
+    TALK,
     TriggerIndex,
     TriggerVectors,
     TriggerWords,
@@ -83,7 +83,7 @@ class TestRequestDirection:
         # Two dimensions: what it is about, and how it is put.
         things = np.linspace(-0.9, 0.9, len(EXAMPLES))
         puts = np.sqrt(1 - things**2)
-        puts[:N_TALK] *= -1
+        puts[: len(TALK)] *= -1
         examples = np.stack([things, puts], axis=1).astype(np.float32)
         weights, offset = request_direction(examples, TRIGGER_VECTORS)
         request, talk = np.array([[0.6, 0.8], [0.6, -0.8]]) @ weights + offset

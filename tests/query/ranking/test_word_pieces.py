@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.query.ranking.minilm_files import model_folder
+from agent_utilities.query.ranking.minilm import model_folder
 from agent_utilities.query.ranking.word_pieces import WordPieces
 from tests.every import every
 
