@@ -184,14 +184,9 @@ VARIABLES: tuple[str, ...] = tuple(variable(field) for field in Settings.model_f
 
 
 def read_settings(environ: Mapping[str, str], files: Sequence[Mapping[str, FileSetting]] = ()) -> Settings:
-    """Parse the settings of files and environment variables; blank means not set.
+    """Parse the settings of files, the lowest first, and of environment variables, which override them.
 
-    Args:
-        environ: overrides every file.
-        files: each file's settings by name, the lowest first; each was `checked` when it was read.
-
-    Raises:
-        SettingsError: a value is invalid.
+    Blank means not set; an invalid value raises `SettingsError`.
     """
     texts = {field: unquoted(environ.get(variable(field), "")).strip() for field in Settings.model_fields}
     in_environ = {field: FileSetting(text, f"env {variable(field)}") for field, text in texts.items() if text}

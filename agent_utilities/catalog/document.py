@@ -21,12 +21,7 @@ _N_SERVER_CHARACTERS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ToolServer:
-    """What rankers read of a tool's server.
-
-    Args:
-        name: its name in the configuration, or its own.
-        title, description: its own; empty where not known.
-    """
+    """What rankers read of a tool's server: its name in the configuration, or its own, and what it says of itself."""
 
     name: str = ""
     title: str = ""

@@ -86,8 +86,7 @@ def whole_lifespan(server: FastMCP[Any]) -> AbstractAsyncContextManager[Any]:
 def hold_injected_tools(server: Any, permits: Callable[[Tool], bool]) -> Callable[[], list[Tool]]:
     """Keep injected tools off FastMCP's lists, and let a request call only those that `permits` accepts.
 
-    Returns:
-        A function that returns the injected tools, for the visibility transform to list.
+    Returns a function that returns the injected tools, for the visibility transform to list.
     """
     injected: Callable[[], list[Tool]] = server._injected_tools
     get = server._get_injected_tool

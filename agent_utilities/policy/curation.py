@@ -16,7 +16,7 @@ from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NO_NAMES, UNANSWERED, UNRESOLVED, HashedOnce, NameSet, Resolution, Status
 
 QUERY_TOP_K = 15
-"""The `top_k` of a query where none is set."""
+"""The default `top_k` of a query."""
 
 
 @dataclass(frozen=True, eq=False)

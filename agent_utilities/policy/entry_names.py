@@ -17,13 +17,7 @@ _OTHERWISE = "mcp_"
 
 @dataclass(frozen=True, slots=True)
 class EntryNames:
-    """The names of the entry tools, which no other tool has.
-
-    Args:
-        search: that of `tool_search`.
-        call: that of `call_tool`; None where a bound denies it.
-        aliases: further names that calls of `tool_search` may have.
-    """
+    """The names of the entry tools, and further ones of `tool_search`; `call` is None where a bound denies it."""
 
     search: str = TOOL_SEARCH
     call: str | None = CALL_TOOL

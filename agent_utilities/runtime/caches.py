@@ -13,11 +13,7 @@ _V = TypeVar("_V")
 
 
 class BoundedCache(Generic[_K, _V]):
-    """An LRU cache whose entries together weigh no more than a bound.
-
-    Args:
-        heaviest: the most that one entry may weigh, the bound where None; a heavier one is dropped, and evicts none.
-    """
+    """An LRU cache whose entries together weigh no more than a bound; one over `heaviest` is not kept."""
 
     def __init__(self, max_weight: int, weigh: Callable[[_K, _V], int], *, heaviest: int | None = None) -> None:
         self._weigh = weigh

@@ -82,11 +82,7 @@ class EndableStdin:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file to be read; opening a named pipe would wait for its other end.
-
-    Raises:
-        OSError: it can't be opened, or is a folder, a pipe, a device or a socket.
-    """
+    """Open a regular file to be read; `OSError` for any other, as opening a named pipe would wait for its other end."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(mode := os.fstat(handle).st_mode):
         os.close(handle)

@@ -102,7 +102,7 @@ def selection_headers(**selection: Unpack[CallerSelection]) -> dict[str, str]:
 
 
 def selection_url(url: str, **selection: Unpack[CallerSelection]) -> str:
-    """Return a server's `/mcp`, `/sse` or `/tools` URL with a selection in its query; replaces one that it has.
+    """Return a server's `/mcp`, `/sse` or `/tools` URL with a selection in place of its own, if any.
 
     Raises:
         SelectionError: a value can't be sent.

@@ -25,11 +25,9 @@ _COUNT = re.compile(r"[0-9]{1,9}")
 
 
 def read_value(text: str, field: Field, key: str, source: str) -> Value | None:
-    """Parse one value; None for blank, which means not set.
+    """Parse one value of a field spelt as `key`: a name among toolsets, or in a deny (law L2), may be a tag.
 
-    Args:
-        key: the field's spelling: a name among toolsets may be a tag, and so may one in a deny (law L2).
-        source: what an error names.
+    None for blank, which means not set.
     """
     _check_characters(text, field, source)
     text = text.strip()
@@ -146,11 +144,7 @@ _LABEL: dict[Channel, str] = {"env": "env", "cli": "option", "query": "query", "
 
 
 def read_env(environ: Mapping[str, str], *, known: Iterable[str] = ()) -> Selection:
-    """Parse `MCP_*` environment variables, in any case.
-
-    Args:
-        known: further `MCP_*` names in use, never taken for a misspelling.
-    """
+    """Parse `MCP_*` environment variables, in any case; `known` are others in use, which are no misspellings."""
     others = frozenset(known)
     own = sorted(key for key in environ if _ENV_PREFIX.match(key) and key not in others)
     pairs = [(key, unquoted(environ[key])) for key in own]
@@ -276,9 +270,7 @@ def utf8_text(raw: bytes, source: str) -> str:
 def read_pairs(pairs: Iterable[tuple[str, str]], channel: Channel, origin: str = "", *, place: str = "") -> Selection:
     """Parse the keys and values of a channel.
 
-    Args:
-        origin: what explanations and errors name as the source; the channel and the key where empty.
-        place: what they name before the key, in place of the channel.
+    Explanations and errors name `origin` as the source, or else `place`, by default the channel, and the key.
     """
     settings: list[Selection] = []
     n_bytes, n_of_text = 0, 0

@@ -58,12 +58,8 @@ def read_fields(
 ) -> FileFields:
     """Read the table of a file; no key is ignored, since the file is ours alone.
 
-    Args:
-        settings: the names of settings that are no selection fields.
-        tables: the tables whose keys are settings, prefixed with the table's name and a `_`.
-
-    Raises:
-        SelectionError: a key is unknown, or a value can't be read.
+    `settings` are the other settings that it may have, in `tables` with their names after the table's and a `_`. An
+    unknown key, or a malformed value, raises `SelectionError`.
     """
     place = f"file {name}: "
     profiles: dict[str, Selection] = {}
@@ -175,8 +171,7 @@ class SettingsFiles:
     def for_operator(self, operator: Selection) -> Selection:
         """Return the operator's selection with the profiles that it names, over their files' other fields.
 
-        Raises:
-            SelectionError: there is no such profile.
+        An unknown profile raises `SelectionError`.
         """
         named = _named(operator, model.OPERATOR_CHANNELS)
         for name, setting in named.values():
@@ -197,8 +192,7 @@ class SettingsFiles:
     def for_caller(self, caller: Selection) -> Selection:
         """Return a caller's selection with the profiles that it names, below all of the caller's other channels.
 
-        Raises:
-            SelectionError: there is no such profile; the error names no other.
+        An unknown profile raises `SelectionError`, which names no other one.
         """
         named = _named(caller, model.CALLER_CHANNELS)
         if not named:
@@ -218,8 +212,7 @@ class SettingsFiles:
     def for_access(self, name: str, channel: Channel, origin: str) -> Selection:
         """Return the bounds of the profile that a rule of access or a token names.
 
-        Args:
-            name: the profile; `all` denies nothing, and `none`, like an unknown name, everything.
+        `all` denies nothing, and `none`, like an unknown name, everything.
         """
         folded = fold(name)
         if folded == EVERYTHING:

@@ -114,8 +114,7 @@ class RedisState:
     async def ask(self, question: Awaitable[_T], within_s: float | None = None) -> _T:
         """Return Redis' answer, by default within the seconds that a request waits.
 
-        Raises:
-            StateError: it failed or was late; for the next second this is then raised at once.
+        A failure, or a late answer, raises `StateError`, and so does every call in the next second.
         """
         if time.monotonic() < self._rests_until_s:
             if asyncio.iscoroutine(question):

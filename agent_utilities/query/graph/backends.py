@@ -141,13 +141,8 @@ _SCHEMES = ("bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc")
 def graph_backend(backend: Backend, server: str, folder: str, environ: Mapping[str, str]) -> ToolGraph | None:
     """Return the unopened backend of a server's graph, or None where the graph is off.
 
-    Args:
-        backend: `auto` is Neo4j where `NEO4J_URI` is set, else embedded.
-        folder: the folder of embedded graphs; in the user's cache where blank.
-        environ: has `NEO4J_*`.
-
-    Raises:
-        SettingsError: `NEO4J_URI` is missing or invalid.
+    `auto` is Neo4j where `NEO4J_URI` is set, else embedded, in `folder` or the user's cache. A missing or invalid URI
+    raises `SettingsError`.
     """
     if backend == "off":
         return None

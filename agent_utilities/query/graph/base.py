@@ -106,7 +106,6 @@ class ServerState:
     """A server's node; a gateway's together with those of its upstreams.
 
     Args:
-        name: unique in the graph.
         digest: of its tool set, as last written.
         updated_at_ms: UTC epoch milliseconds of the last refresh.
         nodes: of a gateway the node of its own tools, then those of its upstreams by name; empty for any other server.

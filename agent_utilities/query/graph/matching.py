@@ -88,9 +88,7 @@ class Matches:
 async def match_literally(graph: Reads, server: str, text: str, near: Sequence[str] = (), scope: str = "") -> Matches:
     """Match a normalised query as it stands, and read the neighbours of some tools, by one statement.
 
-    Args:
-        near: names of the tools whose neighbours are wanted; they are not trusted.
-        scope: whose calls count: everybody's where empty, else the subject's of this salted hash.
+    `near` are the names of those tools, which are not trusted; `scope` is that of a `ToolEdge`.
     """
     # A caller may name anything; no driver takes a surrogate, and no tool's name has any.
     known = [name for name in dict.fromkeys(near) if not any("\ud800" <= letter <= "\udfff" for letter in name)]

@@ -242,11 +242,9 @@ class PastVectors:
 
     @classmethod
     def of(cls, past: PastRequests, texts: Vectors, embedder: Embedder, unanswerable: Vectors) -> PastVectors:
-        """Embed past requests, in batches, for a thread.
+        """Embed past requests, in batches, for a thread; `common` is the mean of the unanswerable ones.
 
-        Args:
-            texts: (n_learned, n_dimensions) of the tools' own texts, of unit length.
-            unanswerable: (n, n_dimensions) of requests that no tool need answer; `common` is their mean.
+        `texts` are (n_learned, n_dimensions) of the tools' own texts, of unit length.
         """
         common = unanswerable.mean(axis=0)
         sums, subjects = np.zeros_like(texts), np.zeros_like(texts)

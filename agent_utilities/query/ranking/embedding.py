@@ -208,12 +208,7 @@ class RequestTexts:
 
 
 def read_request(query: str, evidence: Callable[[str], float]) -> RequestTexts:
-    """Choose the texts of a request to embed, within an estimated budget.
-
-    Args:
-        query: the request; its first 8,000 characters count.
-        evidence: quickly scores the best tool for a text.
-    """
+    """Choose the texts of a request to embed, within an estimated budget; `evidence` quickly scores the best tool."""
     whole = query[:_N_CHARACTERS]
     parts = clauses(whole)
     n_whole = n_pieces(whole)

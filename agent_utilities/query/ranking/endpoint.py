@@ -44,10 +44,9 @@ class Endpoint:
         """The end of the pause, and its cause; one value, since several threads read it."""
 
     def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        """Return one vector for each text; the timeout is for a whole request, or for each batch of other texts.
+        """Return one vector for each text; raises `RankerError` where the endpoint fails, or did so a moment ago.
 
-        Raises:
-            RankerError: the endpoint failed, or did so a moment ago.
+        The timeout is for a whole request, or for each batch of other texts.
         """
         rests_until_s, cause = self._rests_until
         if self._clock() < rests_until_s:

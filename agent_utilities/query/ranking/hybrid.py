@@ -85,11 +85,7 @@ _LEAST_IDF = 1e-6
 
 
 def _with_best_part(by_text: Vectors, judged: Vectors | None = None) -> Scores:
-    """Average the row of the whole request, which is first, and that of its best part: (n_tools,).
-
-    Args:
-        judged: the scores by which the best part is chosen; `by_text` where None.
-    """
+    """Average the row of the whole request, which is first, and that of its best part, by `judged`: (n_tools,)."""
     scores: Scores = by_text[0]
     if n_parts := len(by_text) - 1:
         best = (by_text if judged is None else judged)[1:].argmax(axis=0)
@@ -99,12 +95,7 @@ def _with_best_part(by_text: Vectors, judged: Vectors | None = None) -> Scores:
 
 
 class HybridRanker:
-    """Ranks by words and vectors, and by words alone where nothing can be embedded.
-
-    Args:
-        open_provider, store: as of `Embedder`.
-        lexical_weight: 0 ranks by vectors alone.
-    """
+    """Ranks by words and vectors; by words alone where nothing can be embedded, by vectors alone if words weigh 0."""
 
     def __init__(
         self,
@@ -161,9 +152,7 @@ class HybridIndex:
     Args:
         answerability: returns the vectors of the permitted tools.
         kinds: (n_tools,) by `kind_of_tool`.
-        lexical_weight: of words beside vectors.
         learned: past requests; None for none.
-        cause: empty, as nothing is missing.
     """
 
     lexical: LexicalIndex

@@ -281,13 +281,7 @@ def _view(
 
 @dataclass(frozen=True, eq=False)
 class LexicalIndex:
-    """An index of a catalog by words.
-
-    Args:
-        view: returns the view of the permitted tools.
-        cause: why it is only lexical.
-        past: past requests; None for none.
-    """
+    """An index of a catalog by words; `view` returns that of the permitted tools, `cause` is why it is only lexical."""
 
     view: Callable[[Sequence[int] | None], LexicalView]
     cause: str = ""

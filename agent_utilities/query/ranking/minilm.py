@@ -193,8 +193,7 @@ _BYTES_OF = {"F32": 4, "F16": 2}
 class MiniLM:
     """A provider that needs no network; thread-safe. Without a readable adapter it warns and is the plain model.
 
-    Raises:
-        RankerError: the model is absent, or its weights are not the known ones.
+    An absent model, or unknown weights, raise `RankerError`.
     """
 
     claim_distance = 0.35

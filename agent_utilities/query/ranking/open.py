@@ -59,9 +59,7 @@ def check_provider(text: str) -> None:
 def open_provider(text: str) -> Provider:
     """Return a provider: `minilm`, `fastembed`, `fastembed:MODEL`, or the URL of an endpoint as `URL#MODEL`.
 
-    Raises:
-        InputError: no such provider.
-        RankerError: it is not available.
+    An unknown one raises `InputError`, an unavailable one `RankerError`.
     """
     check_provider(text)
     name, _, model = text.partition(":")
@@ -81,11 +79,7 @@ FASTEMBED_MODEL = "BAAI/bge-small-en-v1.5"
 
 
 class FastEmbed:
-    """A model of the `fastembed` library, on ONNX, downloaded once; without a network that fails after 39 s.
-
-    Raises:
-        RankerError: fastembed is absent, has no such model, or can't download it.
-    """
+    """A model of the `fastembed` library, on ONNX, downloaded once; without a network that fails after 39 s."""
 
     claim_distance: float = 0.0
 

@@ -271,12 +271,7 @@ Scored = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, eq=False)
 class TriggerView:
-    """The triggers of the capabilities that a caller may use.
-
-    Args:
-        names: of the capabilities, ascending.
-        vectors: None where words alone are compared.
-    """
+    """The triggers of the capabilities that a caller may use; without vectors words alone are compared."""
 
     names: tuple[str, ...]
     n_triggers: int

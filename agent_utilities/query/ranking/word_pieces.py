@@ -38,12 +38,7 @@ class _Characters(dict[int, str]):
 
 
 class WordPieces:
-    """Splits texts into pieces of a vocabulary.
-
-    Args:
-        vocabulary: the pieces in the order of their numbers; those within a word begin with `##`.
-        max_pieces: the most of one text; the rest is cut off.
-    """
+    """Splits texts into at most `max_pieces` of a vocabulary, in which pieces within a word begin with `##`."""
 
     def __init__(self, vocabulary: Sequence[str], max_pieces: int) -> None:
         self._numbers = {piece: number for number, piece in enumerate(vocabulary)}
