@@ -190,10 +190,7 @@ def read_settings(environ: Mapping[str, str], files: Sequence[Mapping[str, FileS
     """
     texts = {field: unquoted(environ.get(variable(field), "")).strip() for field in Settings.model_fields}
     in_environ = {field: FileSetting(text, f"env {variable(field)}") for field, text in texts.items() if text}
-    merged: dict[str, FileSetting] = {}
-    for layer in (*files, in_environ):
-        merged |= layer
-    return checked(merged)
+    return checked({field: setting for layer in (*files, in_environ) for field, setting in layer.items()})
 
 
 def checked(by_field: Mapping[str, FileSetting]) -> Settings:

@@ -60,12 +60,9 @@ def unsupported(parts: Iterable[Part]) -> UnsupportedError | None:
     """Return the error for the first missing part that bounds depend on; None where all are there."""
     for part in parts:
         if not part.without and not part.is_there:
-            hint = (
-                "a bound stands on it: install the versions that agent-utilities asks for, or a newer agent-utilities"
-            )
-            return UnsupportedError(
-                f"{part.library} has no part that is needed", part.place.rpartition(":")[2], part.library, hint
-            )
+            what, name = f"{part.library} has no part that is needed", part.place.rpartition(":")[2]
+            install = "install the versions that agent-utilities asks for, or a newer agent-utilities"
+            return UnsupportedError(what, name, part.library, f"a bound stands on it: {install}")
     return None
 
 

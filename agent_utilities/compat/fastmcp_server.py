@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from fastmcp import FastMCP
 from fastmcp.server.context import reset_transport, set_transport
-from fastmcp.server.providers import Provider
+from fastmcp.server.providers import Provider, fastmcp_provider
 from fastmcp.server.providers.aggregate import AggregateProvider
-from fastmcp.server.providers.fastmcp_provider import (
-    FastMCPProvider,
-    FastMCPProviderPrompt,
-    FastMCPProviderResource,
-    FastMCPProviderResourceTemplate,
-    FastMCPProviderTool,
-)
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.components import FastMCPComponent
 from mcp.server.lowlevel import Server
@@ -43,6 +36,12 @@ _WRAPPED = (
     "a wrapped provider tells what it wraps",
     "changes of what a namespaced or mounted server has are not told to clients",
 )
+_MOUNTED = (
+    fastmcp_provider.FastMCPProviderTool,
+    fastmcp_provider.FastMCPProviderPrompt,
+    fastmcp_provider.FastMCPProviderResource,
+    fastmcp_provider.FastMCPProviderResourceTemplate,
+)
 _MOUNTS = (
     "what denies a component of a mounted server denies it where a tool calls it in that server, too",
     "a listed component tells its server",
@@ -62,10 +61,7 @@ PARTS = (
         "providers are listed anew for each request",
     ),
     Part("fastmcp.server.providers.wrapped_provider:_WrappedProvider._inner", *_WRAPPED),
-    *(
-        Part(f"fastmcp.server.providers.fastmcp_provider:FastMCPProvider{kind}._server", *_MOUNTS)
-        for kind in ("Tool", "Prompt", "Resource", "ResourceTemplate")
-    ),
+    *(Part(f"{kind.__module__}:{kind.__name__}._server", *_MOUNTS) for kind in _MOUNTED),
 )
 
 
@@ -207,16 +203,13 @@ def as_over_stdio() -> Iterator[None]:
 def parts_of(provider: Provider) -> Sequence[Provider]:
     """Return the providers that one delegates to: a wrapped one, a mounted server, or an aggregate's members."""
     match provider:
-        case FastMCPProvider():
+        case fastmcp_provider.FastMCPProvider():
             return [provider.server]
         case AggregateProvider():
             return provider.providers
         case _:
             inner = getattr(provider, "_inner", None)
             return [inner] if isinstance(inner, Provider) else []
-
-
-_MOUNTED = (FastMCPProviderTool, FastMCPProviderPrompt, FastMCPProviderResource, FastMCPProviderResourceTemplate)
 
 
 def mounted_server(component: FastMCPComponent) -> FastMCP[Any] | None:

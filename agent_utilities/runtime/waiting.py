@@ -5,17 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import (
-    AsyncIterable,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Generator,
-    Hashable,
-    Iterable,
-    Sequence,
-)
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -53,7 +43,7 @@ class Deadline:
         return event.is_set() or await is_set(event, within_s=self.left_s)
 
 
-_K = TypeVar("_K", bound=Hashable)
+_K = TypeVar("_K")
 _V = TypeVar("_V")
 
 

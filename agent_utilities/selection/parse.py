@@ -90,10 +90,8 @@ def _capabilities(text: str, source: str) -> tuple[str, ...]:
 
 def _number(text: str, source: str, least: int = 0) -> int:
     if not _COUNT.fullmatch(text) or int(text) < least:
-        what = "not a positive integer" if least else "not a whole number"
-        raise SelectionError(
-            what, text, source, f"use {'a whole number' if least else 'one'} from {least} up, such as 5"
-        )
+        what, number = ("not a positive integer", "a whole number") if least else ("not a whole number", "one")
+        raise SelectionError(what, text, source, f"use {number} from {least} up, such as 5")
     return int(text)
 
 
