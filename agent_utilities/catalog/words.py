@@ -58,26 +58,17 @@ _STACKERS = "\u1039\u17d2"
 
 
 @cache
-def _marks() -> str:
-    """Return every combining mark, some 2,200."""
+def _marked() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of a word and of a letter with their marks, such as Hindi's vowels and Arabic's points."""
     ranges = (range(0x300, 0x3100), range(0xA600, 0xAC00), range(0xFB00, 0x1E950), range(0xE0100, 0xE01F0))
-    return "".join(chr(code) for codes in ranges for code in codes if unicodedata.category(chr(code))[0] == "M")
-
-
-@cache
-def _marked_word() -> re.Pattern[str]:
-    """Return the pattern of a word whose letters have marks, such as Hindi's vowels and Arabic's points."""
-    return re.compile(rf"[^\W_](?:[^\W_]|[{_marks()}{_JOINERS}])*")
-
-
-@cache
-def _cluster() -> re.Pattern[str]:
-    return re.compile(rf".(?:[{_STACKERS}].|[{_marks()}{_JOINERS}])*")
+    marks = "".join(chr(code) for codes in ranges for code in codes if unicodedata.category(chr(code))[0] == "M")
+    word = rf"[^\W_](?:[^\W_]|[{marks}{_JOINERS}])*"
+    return re.compile(word), re.compile(rf".(?:[{_STACKERS}].|[{marks}{_JOINERS}])*")
 
 
 def tokens(text: str) -> list[str]:
     """Split a text into runs of letters and digits, with their marks."""
-    return _WORD.findall(text) if text.isascii() else _marked_word().findall(unicodedata.normalize("NFKC", text))
+    return _WORD.findall(text) if text.isascii() else _marked()[0].findall(unicodedata.normalize("NFKC", text))
 
 
 def words(text: str) -> list[str]:
@@ -107,7 +98,7 @@ def _in_pieces(word: str) -> Iterator[str]:
     for run in _PIECE.finditer(word):
         yield from filter(None, (word[end : run.start()],))
         end = run.end()
-        letters = _cluster().findall(run.group())
+        letters = _marked()[1].findall(run.group())
         if run["hangul"] and len(letters) > 2:
             yield run.group()
         yield from ("".join(letters[start : start + 2]) for start in range(max(1, len(letters) - 1)))

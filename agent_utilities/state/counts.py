@@ -1,4 +1,4 @@
-"""Rate-limit counters in fixed windows of time, the most used of which are kept."""
+"""Rate-limit counters in windows of time; the least recently used are evicted."""
 
 from __future__ import annotations
 
