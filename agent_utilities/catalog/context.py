@@ -139,10 +139,8 @@ class ContextReport:
         rows: in the order of `SECTIONS`, in a section the dearest server first.
         n_active, active_names: the loaded tools, in order of activation.
         max_active: the most loaded tools; 0 for no limit.
-        n_permitted: how many tools the caller may use, without entry tools.
-        n_attached: how many tools turns attached.
-        undeferred_tokens: what the same prompt would cost if nothing were deferred.
-        tokenizer: what counted the tokens, in words.
+        n_permitted: without entry tools.
+        undeferred_tokens: those of the same prompt without tool search.
         n_evicted: how many loaded tools were evicted so far, where that is known.
     """
 

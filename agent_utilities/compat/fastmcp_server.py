@@ -32,8 +32,8 @@ _INJECTED = (
     "FastMCP passes injected tools through a server's transforms",
 )
 _WRAPPED = (
-    "it hides the provider that a transform or a namespace is put around, whose changes are watched",
-    "a wrapped provider tells what it wraps",
+    "it hides the provider that a transform or a namespace wraps, whose changes are watched",
+    "a wrapper names publicly what it wraps",
     "changes of what a namespaced or mounted server has are not told to clients",
 )
 _MOUNTED = (
@@ -43,8 +43,8 @@ _MOUNTED = (
     fastmcp_provider.FastMCPProviderResourceTemplate,
 )
 _MOUNTS = (
-    "what denies a component of a mounted server denies it where a tool calls it in that server, too",
-    "a listed component tells its server",
+    "a deny of a mounted server's component also holds where a tool calls it within that server",
+    "a listed component names its server publicly",
 )
 PARTS = (
     Part(

@@ -15,32 +15,32 @@ from agent_utilities.compat import Part
 PARTS = (
     Part(
         "mcp.client._probe:negotiate_auto",
-        "an upstream may speak either era, and a session of the SDK's own is no `Client`, which asks by this",
+        "an upstream may speak either era: `Client` negotiates by this, and the session of an upstream is no `Client`",
         "`ClientSession` has a method for it",
         "upstreams are greeted as before 2026-07-28",
     ),
     Part(
         "mcp.client._input_required:run_input_required_driver",
-        "upstreams ask in the middle of a call, which `Client` answers by this",
+        "upstreams request input in the middle of a call, which `Client` answers by this",
         "`ClientSession` has a method for it",
         "upstreams that ask in the middle of a call are answered with an error",
     ),
     Part(
         "mcp.client.session:ClientSession._absorb_tool_listing",
-        "a call bears headers of its arguments (`x-mcp-header`), which a session learns from its own `list_tools()`"
-        " alone: that judges a page at once on the event loop, and a connection made for a call has listed nothing",
+        "a call has headers of its arguments (`x-mcp-header`), which a session knows from its own `list_tools()` alone:"
+        " that validates a page at once on the event loop, and a connection made for a call has listed nothing",
         "`ClientSession` takes known tools, or its lists take items one by one",
         "calls of upstreams bear no headers of their arguments",
     ),
     Part(
         "mcp.shared._httpx_utils:next_request_within_origin",
-        "what is told of a redirect must be what the SDK's transport makes of it",
-        "it is public, or a transport tells what it does not follow",
+        "an error that names a redirect must agree with whether the SDK's transport follows it",
+        "it is public, or a transport reports what it does not follow",
         "no redirect of an upstream is followed",
     ),
     Part(
         "mcp.shared._httpx_utils:sse_within_origin",
-        "messages of the legacy transport are read by a reader of our own, that bounds them",
+        "our own reader of the legacy transport bounds its messages",
         "it is public",
         "no redirect of an upstream's `/sse` is followed",
     ),

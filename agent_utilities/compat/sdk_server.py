@@ -23,16 +23,16 @@ from agent_utilities.compat import Part
 PARTS = (
     Part(
         "mcp.server.session:ServerSession._connection",
-        "what is kept for a session and told to its client outlives the request that a session object is made for",
-        "the request context bears its connection",
+        "a session's state, and notifications to its client, outlive the request that a session object is made for",
+        "the request context has its connection",
     ),
 )
 _MANAGER = "mcp.server.streamable_http_manager:StreamableHTTPSessionManager"
 SESSION_PARTS = tuple(
     Part(
         f"{_MANAGER}.{name}",
-        "the manager answers an id of a session that it does not know with 404, and no client begins anew by itself",
-        "the SDK asks somebody about sessions that it does not know",
+        "the manager answers the id of an unknown session with 404, and no client begins anew by itself",
+        "the SDK has a hook for unknown sessions",
         "sessions that another replica opened begin anew here",
     )
     for name in (
@@ -102,12 +102,10 @@ class OpenSessions:
     async def open(
         self, session_id: str, who: Any, version: str, params: Mapping[str, Any], place: AbstractContextManager[object]
     ) -> None:
-        """Open a session as the SDK does after a handshake.
+        """Open a session as the SDK does after a handshake, with the `params` of its `initialize`.
 
         Args:
             who: its owner, as the SDK identifies callers; None for nobody.
-            version: of the protocol.
-            params: of its `initialize`.
             place: a context that is held while it is open.
         """
         manager = self._manager

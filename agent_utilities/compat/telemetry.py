@@ -7,8 +7,8 @@ from agent_utilities.compat import Part
 PARTS = (
     Part(
         "opentelemetry._logs:get_logger",
-        "a record of calls may go to OpenTelemetry's logs, whose API is stable and whose module is not called so",
-        "the module is called so",
+        "the record of calls may go to OpenTelemetry's logs, whose API is stable, and whose module has a private name",
+        "the module is public",
     ),
 )
 __all__ = ["PARTS", "LogRecord", "SeverityNumber", "get_logger", "get_logger_provider"]

@@ -66,7 +66,7 @@ class TriggerWords:
         idf: of each known term.
         max_idf: of a term that none has.
         vocabulary: their words of four letters and more, ascending.
-        talk_idf: of each term in requests, 0 to 1; 1 for all others.
+        talk_idf: of each term in triggers and requests, 0 to 1; 1 for all others.
     """
 
     weights: TermWeights
