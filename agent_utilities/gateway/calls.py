@@ -8,7 +8,7 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
 import mcp_types
 from fastmcp.prompts.base import InputRequiredPromptResult, Message, PromptResult
@@ -84,11 +84,10 @@ class Relayed(BaseModel):
         changed = {}
         for name, (key, _) in self.reads.items():
             if name in self.__dict__ and (value := self.__dict__[name]) != self._made(name):
-                changed[key] = _JSON.dump_python(value, mode="json", by_alias=True, exclude_none=True)
+                changed[key] = plain(value)
         return {**self.raw, **changed} if changed else self.raw
 
 
-_JSON: TypeAdapter[Any] = TypeAdapter(Any)
 _BLOCK: TypeAdapter[mcp_types.ContentBlock] = TypeAdapter(mcp_types.ContentBlock)
 
 
@@ -191,8 +190,11 @@ _THEIRS, _OURS = "u", "w"
 """What a request's state begins with: the upstream's own, or the name of a call that waits."""
 
 
+_R = TypeVar("_R")
+
+
 @dataclass(frozen=True)
-class Kind:
+class Kind(Generic[_R]):
     """A kind of request that an upstream may have questions on.
 
     Args:
@@ -201,8 +203,8 @@ class Kind:
     """
 
     method: str
-    relayed: Callable[[dict[str, Any]], Any]
-    asked: Callable[[mcp_types.InputRequiredResult], Any]
+    relayed: Callable[[dict[str, Any]], _R]
+    asked: Callable[[mcp_types.InputRequiredResult], _R]
 
 
 def _completion(raw: dict[str, Any]) -> mcp_types.Completion:
@@ -211,9 +213,9 @@ def _completion(raw: dict[str, Any]) -> mcp_types.Completion:
 
 
 _NO_VALUES = mcp_types.Completion(values=[])
-CALL_TOOL = Kind("tools/call", RelayedToolResult.of, InputRequiredToolResult)
-GET_PROMPT = Kind("prompts/get", RelayedPromptResult.of, InputRequiredPromptResult)
-READ_RESOURCE = Kind("resources/read", RelayedResourceResult.of, InputRequiredResourceResult)
+CALL_TOOL = Kind[ToolResult]("tools/call", RelayedToolResult.of, InputRequiredToolResult)
+GET_PROMPT = Kind[PromptResult]("prompts/get", RelayedPromptResult.of, InputRequiredPromptResult)
+READ_RESOURCE = Kind[ResourceResult]("resources/read", RelayedResourceResult.of, InputRequiredResourceResult)
 COMPLETE = Kind("completion/complete", _completion, lambda _: _NO_VALUES)
 
 
@@ -249,14 +251,13 @@ class Caller:
             RelayedError: the upstream answered with an error.
         """
         try:
-            result: ToolResult = await self._request(CALL_TOOL, name=tool["name"], arguments=arguments)
+            return await self._request(CALL_TOOL, name=tool["name"], arguments=arguments)
         except UpstreamError as error:
             return text_result(str(error), is_error=True)
         except RelayedError as error:
             raise RelayedError(told_of_tasks(error.error, tool)) from None
-        return result
 
-    async def ask(self, kind: Kind, **params: Any) -> Any:
+    async def ask(self, kind: Kind[_R], **params: Any) -> _R:
         """Get a prompt, read a resource or complete an argument, by what the upstream calls it.
 
         Args:
@@ -286,16 +287,13 @@ class Caller:
             return _NO_VALUES
         try:
             more = {} if given is None else {"context": plain(given)}
-            completion: mcp_types.Completion = await self.ask(
-                COMPLETE, ref=plain(reference), argument=plain(argument), **more
-            )
+            return await self.ask(COMPLETE, ref=plain(reference), argument=plain(argument), **more)
         except RelayedError as error:
             raise MCPError.from_error_data(error.error) from None
-        return completion
 
     # -- eras --------------------------------------------------------------------------------------------------------
 
-    async def _request(self, kind: Kind, *, here: str | None = None, **params: Any) -> Any:
+    async def _request(self, kind: Kind[_R], *, here: str | None = None, **params: Any) -> _R:
         relay = ServerRelay(get_context())
         if self.config.isolate:
             relay.at_session_end(self.upstream.forget_session)
@@ -327,7 +325,7 @@ class Caller:
         return with_uris(result, lambda uri: known[1] if known is not None and uri == known[0] else given(uri))
 
     async def _for_modern_caller(
-        self, context: Context, relay: ServerRelay, kind: Kind, params: Mapping[str, Any]
+        self, context: Context, relay: ServerRelay, kind: Kind[Any], params: Mapping[str, Any]
     ) -> Any:
         """Send a request for a caller who is asked in its result."""
         state, responses = context.request_state, context.input_responses
@@ -353,7 +351,7 @@ class Caller:
     def _sending(
         self,
         relay: ServerRelay,
-        kind: Kind,
+        kind: Kind[Any],
         params: Mapping[str, Any],
         responses: mcp_types.InputResponses | None = None,
         state: str | None = None,

@@ -13,10 +13,11 @@ from fastmcp.resources.base import Resource, ResourceResult
 from fastmcp.resources.template import ResourceTemplate
 from fastmcp.tools.base import ToolResult
 from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
-from pydantic import BaseModel, Field, InstanceOf, PrivateAttr, TypeAdapter, create_model
+from pydantic import BaseModel, Field, InstanceOf, PrivateAttr, create_model
 
 from agent_utilities.gateway.calls import GET_PROMPT, READ_RESOURCE, Caller
 from agent_utilities.gateway.upstreams.config import ToolOverride, UpstreamConfig
+from agent_utilities.gateway.upstreams.connections.session import plain
 from agent_utilities.gateway.upstreams.names import LONGEST_URI, original_uri
 from agent_utilities.protocol.fit import KINDS, PROMPT, RESOURCE, TEMPLATE, TOOL, Fit, Kind, fitted
 from agent_utilities.selection.model import fold
@@ -24,7 +25,6 @@ from agent_utilities.server.tool_origin import ForeignTool, ToolOrigin
 from agent_utilities.server.wire.lists import GROUPS_KEY
 
 _M = TypeVar("_M", bound=BaseModel)
-_JSON: TypeAdapter[Any] = TypeAdapter(Any)
 _OF_FASTMCP = "fastmcp"
 _MIME_TYPE = "text/plain"
 _WILDCARD = re.compile(r"\{([^{}?&+#./;*]+)\*\}")
@@ -139,7 +139,7 @@ class OfUpstream(BaseModel):
         before = self.made.get("definition")
         if before is not None and not changed and before[0] == called:
             return before[1]
-        told = {self.fields[key]: _plain(getattr(self, key)) for key in changed if key in self.fields}
+        told = {self.fields[key]: plain(getattr(self, key)) for key in changed if key in self.fields}
         meta = {key: value for key, value in (component.meta or {}).items() if key != _OF_FASTMCP}
         theirs = {**_fastmcp_meta(self.listed.get("_meta")), "tags": sorted(component.tags)}
         item = {**self.listed, **self._overridden(), **told, self.kind.key: called}
@@ -163,10 +163,6 @@ def operators_tags(configs: Iterable[UpstreamConfig]) -> frozenset[str]:
         tags.update((config.name, *config.tags))
         tags.update(tag for override in config.overrides.values() for tag in override.tags)
     return frozenset(map(fold, tags))
-
-
-def _plain(value: Any) -> Any:
-    return _JSON.dump_python(value, mode="json", by_alias=True, exclude_none=True)
 
 
 class UpstreamTool(OfUpstream, ForeignTool):
@@ -197,8 +193,7 @@ class UpstreamTool(OfUpstream, ForeignTool):
 
     def to_mcp_tool(self, **overrides: Any) -> mcp_types.Tool:
         """Return the tool as its upstream lists it, but for its name, its tags and what the operator says of it."""
-        definition: mcp_types.Tool = self._definition(overrides.get("name", self.name))
-        return definition
+        return cast(mcp_types.Tool, self._definition(overrides.get("name", self.name)))
 
     @property
     def origin(self) -> ToolOrigin:
@@ -232,13 +227,12 @@ class UpstreamPrompt(OfUpstream, Prompt):
 
     def to_mcp_prompt(self, **overrides: Any) -> mcp_types.Prompt:
         """Return the prompt as its upstream lists it, but for its name and tags."""
-        definition: mcp_types.Prompt = self._definition(overrides.get("name", self.name))
-        return definition
+        return cast(mcp_types.Prompt, self._definition(overrides.get("name", self.name)))
 
     async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
         """Get the upstream's prompt."""
-        result: PromptResult = await self.caller.ask(GET_PROMPT, name=self.listed["name"], **_given(arguments))
-        return result
+        more = {} if arguments is None else {"arguments": arguments}
+        return await self.caller.ask(GET_PROMPT, name=self.listed["name"], **more)
 
     @property
     def reference(self) -> mcp_types.PromptReference:
@@ -260,13 +254,11 @@ class UpstreamResource(OfUpstream, Resource):
 
     def to_mcp_resource(self, **overrides: Any) -> mcp_types.Resource:
         """Return the resource as its upstream lists it, but for its tags, and its URI where another has it."""
-        definition: mcp_types.Resource = self._definition(str(overrides.get("uri", self.uri)))
-        return definition
+        return cast(mcp_types.Resource, self._definition(str(overrides.get("uri", self.uri))))
 
     async def read(self) -> ResourceResult:
         """Read the upstream's resource."""
-        result: ResourceResult = await self.caller.ask(READ_RESOURCE, uri=self.listed["uri"], here=self.uri)
-        return result
+        return await self.caller.ask(READ_RESOURCE, uri=self.listed["uri"], here=self.uri)
 
     def original(self, uri: str) -> str:
         """Return what its upstream calls it."""
@@ -297,8 +289,7 @@ class UpstreamTemplate(OfUpstream, ResourceTemplate):
 
     def to_mcp_template(self, **overrides: Any) -> mcp_types.ResourceTemplate:
         """Return the template as its upstream lists it, but for its tags, and its URI where another has it."""
-        definition: mcp_types.ResourceTemplate = self._definition(overrides.get("uri_template", self.uri_template))
-        return definition
+        return cast(mcp_types.ResourceTemplate, self._definition(overrides.get("uri_template", self.uri_template)))
 
     def matches(self, uri: str) -> dict[str, Any] | None:
         """Return the values in a URI that the template makes, or None for another; in time linear in its length."""
@@ -331,17 +322,12 @@ class UpstreamTemplate(OfUpstream, ResourceTemplate):
         return original_uri(uri, self.uri_template, self.listed["uriTemplate"])
 
     async def _read(self, uri: str, params: dict[str, Any]) -> ResourceResult:
-        result: ResourceResult = await self.caller.ask(READ_RESOURCE, uri=self.original(uri), here=uri)
-        return result
+        return await self.caller.ask(READ_RESOURCE, uri=self.original(uri), here=uri)
 
     @property
     def reference(self) -> mcp_types.ResourceTemplateReference:
         """What the upstream completes values of it by."""
         return mcp_types.ResourceTemplateReference(type="ref/resource", uri=self.listed["uriTemplate"])
-
-
-def _given(arguments: dict[str, Any] | None) -> dict[str, Any]:
-    return {} if arguments is None else {"arguments": arguments}
 
 
 def _readable(caller: Caller, model: mcp_types.Resource | mcp_types.ResourceTemplate) -> dict[str, Any]:

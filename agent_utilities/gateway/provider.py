@@ -178,18 +178,13 @@ class UpstreamProvider(KeptProvider):
 
     def _given(self, upstream: str, uri: str) -> str:
         """Return the URI by which the present caller may read here what they are given by an upstream."""
-        present = self._present
+        present = self.shown()
         namespace = present.reached[upstream][0].namespace
         return present.uris.given(namespace, upstream, uri, links=self.links.of(present_caller()))
 
-    @property
-    def _present(self) -> Union:
-        """What the present caller is listed."""
-        return self.of_caller() or self._union
-
     def shown(self) -> Union:
         """Return what the present caller is listed, before any bound."""
-        return self._present
+        return self.of_caller() or self._union
 
     @property
     def generation_for_caller(self) -> Hashable:
@@ -241,11 +236,11 @@ class UpstreamProvider(KeptProvider):
             self.notify_changed("resources" if kind == "templates" else kind for kind in changed)
 
     def _listed(self, kind: Kind) -> Sequence[Any]:
-        return tuple(self._present.by_kind[kind].values())
+        return tuple(self.shown().by_kind[kind].values())
 
     def prefix_of(self, upstream: str) -> str:
         """Return what the names of an upstream's tools and prompts begin with."""
-        return head(self._present.prefixes.get(upstream, upstream))
+        return head(self.shown().prefixes.get(upstream, upstream))
 
     def upstreams_of(self, bounds: Bounds) -> dict[str, int]:
         """Return the names of the upstreams of which bounds permit anything, each with how many of its tools."""
@@ -264,7 +259,7 @@ class UpstreamProvider(KeptProvider):
     @property
     def notices(self) -> tuple[str, ...]:
         """A line for each component that bears another name than its own, or is left out."""
-        return self._present.notices
+        return self.shown().notices
 
     def instructions(self, permitted: Iterable[object], own: int) -> str | None:
         """Return what those upstreams say of themselves of which a caller may use any component.
@@ -273,7 +268,7 @@ class UpstreamProvider(KeptProvider):
             own: how many characters the gateway's own instructions have.
         """
         usable = {each.caller.config.name for each in permitted if isinstance(each, components.OfUpstream)}
-        prefixes, reached = self._present.prefixes, self._present.reached
+        prefixes, reached = self.shown().prefixes, self.shown().reached
         return joined(
             [
                 (name, prefixes[name], snapshot.instructions)
@@ -296,18 +291,18 @@ class UpstreamProvider(KeptProvider):
         return self._listed("templates")
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
-        return _of_version(self._present.by_kind["tools"].get(name), version)
+        return _of_version(self.shown().by_kind["tools"].get(name), version)
 
     async def _get_prompt(self, name: str, version: VersionSpec | None = None) -> Prompt | None:
-        return _of_version(self._present.by_kind["prompts"].get(name), version)
+        return _of_version(self.shown().by_kind["prompts"].get(name), version)
 
     async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> Resource | None:
-        found = self._present.by_kind["resources"].get(uri)
+        found = self.shown().by_kind["resources"].get(uri)
         return _of_version(self._linked(uri) if found is None else found, version)
 
     def _linked(self, uri: str) -> components.OfUpstream | None:
         """Return the resource that a link of the present caller's leads to; it is under the bounds of its upstream."""
-        present = self._present
+        present = self.shown()
         upstream, original = present.uris.named.get(uri) or self.links.of(present_caller()).get(uri) or ("", "")
         if upstream not in present.reached:
             return None
@@ -316,7 +311,7 @@ class UpstreamProvider(KeptProvider):
         return components.UpstreamResource.of(caller, uri, listed, skills=skills)
 
     async def _get_resource_template(self, uri: str, version: VersionSpec | None = None) -> ResourceTemplate | None:
-        return _of_version(self._present.uris.template(uri) or self._present.uris.nearest_template(uri), version)
+        return _of_version(self.shown().uris.template(uri) or self.shown().uris.nearest_template(uri), version)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
@@ -337,9 +332,9 @@ class UpstreamProvider(KeptProvider):
     ) -> mcp_types.Completion:
         """Complete an argument of a prompt or template, which the caller may use, by its upstream."""
         if isinstance(reference, mcp_types.PromptReference):
-            component = self._present.by_kind["prompts"].get(reference.name)
+            component = self.shown().by_kind["prompts"].get(reference.name)
         else:
-            component = self._present.by_kind["templates"].get(reference.uri) or await self._get_resource(reference.uri)
+            component = self.shown().by_kind["templates"].get(reference.uri) or await self._get_resource(reference.uri)
         if component is None:
             return mcp_types.Completion(values=[])
         completion: mcp_types.Completion = await component.caller.complete(component.reference, argument, given)

@@ -30,7 +30,7 @@ from agent_utilities.server.answers import may_read, relayed, set_cache
 from agent_utilities.server.request import Request, request_in_force
 from agent_utilities.server.surface.components import entry_of
 
-_GET = Kind("skills/get", lambda raw: raw, lambda _: {})
+_GET = Kind[dict[str, Any]]("skills/get", lambda raw: raw, lambda _: {})
 _UNKNOWN = mcp_types.INVALID_PARAMS
 _FRESH_S = 10.0
 """The age from which on skills are listed anew behind a list: hosts list again where a digest does not fit."""

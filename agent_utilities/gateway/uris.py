@@ -143,11 +143,8 @@ _Change = Callable[[Any], Any]
 def with_uris(result: dict[str, Any], here: Callable[[str], str]) -> dict[str, Any]:
     """Return a result with each URI in a place where the protocol has one changed; itself where all stay."""
 
-    def uri(given: Any) -> Any:
-        return here(given) if isinstance(given, str) else given
-
     def holder(given: Any) -> Any:
-        return with_pages(_at(given, "uri", uri), here)
+        return with_pages(_at(given, "uri", _of_text(here)), here)
 
     def block(given: Any) -> Any:
         match given:
@@ -168,15 +165,17 @@ def with_uris(result: dict[str, Any], here: Callable[[str], str]) -> dict[str, A
 
 def with_pages(given: Any, here: Callable[[str], str]) -> Any:
     """Return what names an app's page in its `_meta`, as MCP Apps or OpenAI's hosts have it, with its URI here."""
-
-    def uri(page: Any) -> Any:
-        return here(page) if isinstance(page, str) else page
+    uri = _of_text(here)
 
     def pages(meta: Any) -> Any:
         meta = _at(meta, "ui", lambda ui: _at(ui, "resourceUri", uri))
         return _at(_at(meta, "ui/resourceUri", uri), "openai/outputTemplate", uri)
 
     return _at(given, "_meta", pages)
+
+
+def _of_text(change: Callable[[str], str]) -> _Change:
+    return lambda value: change(value) if isinstance(value, str) else value
 
 
 def _at(given: Any, key: str, change: _Change) -> Any:

@@ -23,7 +23,7 @@ from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
 from mcp_types.methods import validate_server_result
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from agent_utilities.compat.sdk_client import learn_page, negotiate
 from agent_utilities.gateway.upstreams.connections.calls import USUAL_LEVEL, CallsUnderWay, present_call
@@ -113,7 +113,7 @@ class UpstreamSession(ClientSession):
                 await self.initialize()
                 return
             except MCPError as error:
-                if has_ended(error):
+                if isinstance(error, EndedError):
                     raise
         self._sending.probe_s = probe_s
         try:
@@ -121,7 +121,7 @@ class UpstreamSession(ClientSession):
         except MCPError as error:
             # One that knows no handshake may have answered the probe after it was given up.
             self._sending.probe_s = None
-            if has_ended(error):
+            if isinstance(error, EndedError):
                 raise
             await negotiate(self)
         self._sending.probe_s = None
@@ -296,11 +296,6 @@ def _whose(error: MCPError) -> MCPError:
     return MCPError(error.code, error.message, data)
 
 
-def has_ended(error: Exception) -> bool:
-    """Whether an error says that an answer can't come any more, and not what the upstream says."""
-    return isinstance(error, EndedError)
-
-
 def _sounds_forgotten(error: MCPError) -> bool:
     trouble = http_trouble(error)
     return "session" in error.message.lower() or (trouble is not None and trouble.status == 404)
@@ -313,9 +308,9 @@ def _check(message: Mapping[str, Any]) -> None:
         raise MCPError.from_error_data(HttpTrouble("sent too much", f"it sent {error}").as_error()) from None
 
 
-def plain(value: BaseModel) -> dict[str, Any]:
-    """Return a value as it stands on the wire."""
-    return value.model_dump(by_alias=True, mode="json", exclude_none=True)
+def plain(value: Any) -> Any:
+    """Return a model, or whatever holds models, as it stands on the wire."""
+    return to_jsonable_python(value, by_alias=True, exclude_none=True)
 
 
 class _MarkingStream(ObjectSendStream[SessionMessage]):

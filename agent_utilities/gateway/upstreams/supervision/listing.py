@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
-from agent_utilities.gateway.upstreams.connections.session import UpstreamSession, has_ended, learn_tools, plain
+from agent_utilities.gateway.upstreams.connections.session import EndedError, UpstreamSession, learn_tools, plain
 from agent_utilities.gateway.upstreams.errors import UpstreamError
 from agent_utilities.gateway.upstreams.http.http_client import http_trouble
 from agent_utilities.gateway.upstreams.secrets import secrets_of, without_secrets
@@ -123,7 +123,8 @@ class _Taking:
         except ValidationError as error:
             why = f"it answers with what is none, {error.error_count()} errors"
         except MCPError as error:
-            if has_ended(error) or ((trouble := http_trouble(error)) is not None and not trouble.is_reached):
+            trouble = http_trouble(error)
+            if isinstance(error, EndedError) or (trouble is not None and not trouble.is_reached):
                 raise
             if error.code == mcp_types.METHOD_NOT_FOUND:  # many that have resources know nothing of templates
                 return ()
@@ -270,7 +271,7 @@ class Listing:
         try:
             listed = await take_snapshot(session, self._opener.config, self._opener.policy, before)
         except Exception as error:
-            if has_ended(error) and str(error) == "Connection closed":  # all of it, not this answer alone
+            if isinstance(error, EndedError) and str(error) == "Connection closed":  # all of it, not this answer alone
                 raise
             self.trouble = self._opener.of_listing(error)
             return

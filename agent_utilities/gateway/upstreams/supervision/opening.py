@@ -14,7 +14,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERS
 from pydantic import ValidationError
 
 from agent_utilities.gateway.upstreams.config import Transport, UpstreamConfig
-from agent_utilities.gateway.upstreams.connections.session import UpstreamSession, has_ended
+from agent_utilities.gateway.upstreams.connections.session import EndedError, UpstreamSession
 from agent_utilities.gateway.upstreams.errors import Cause, UpstreamError
 from agent_utilities.gateway.upstreams.http.http_client import http_trouble
 from agent_utilities.gateway.upstreams.limits import Unfinished
@@ -175,7 +175,7 @@ class Opener:
             said = f"; what it writes to stdout is no MCP, such as {garbage!r}" if garbage else ""
             return self.error("did not start", f"it has not answered within {self.config.start_timeout_s:g} s{said}")
         is_http = isinstance(error, MCPError) and http_trouble(error) is not None
-        if not is_http and (exit_text or (isinstance(error, Exception) and has_ended(error))):
+        if not is_http and (exit_text or isinstance(error, EndedError)):
             return self.error("did not start", f"it {exit_text or 'ended the connection'} before it had answered")
         if isinstance(error, MCPError | ValidationError | RuntimeError | ValueError):
             return self._of_answer(error, "the handshake")

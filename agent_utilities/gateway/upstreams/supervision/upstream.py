@@ -13,7 +13,7 @@ from mcp_types import ClientCapabilities
 
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.gateway.upstreams.connections.calls import Call, Callers, GivenUpError, Relay, forwarded
-from agent_utilities.gateway.upstreams.connections.session import UpstreamSession, has_ended
+from agent_utilities.gateway.upstreams.connections.session import EndedError, UpstreamSession
 from agent_utilities.gateway.upstreams.errors import StateName, UpstreamError, UpstreamState
 from agent_utilities.gateway.upstreams.http.http_client import http_trouble
 from agent_utilities.gateway.upstreams.snapshot import Snapshot
@@ -179,7 +179,7 @@ class Upstream:
             if trouble.cause == "died":
                 return opener.died(trouble.detail, in_call=True)
             return opener.error(trouble.cause, trouble.detail)
-        if not has_ended(error):
+        if not isinstance(error, EndedError):
             connection.reached(True)
             return error
         if self._is_stopping:
