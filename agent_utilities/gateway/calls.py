@@ -1,4 +1,4 @@
-"""Calls of one upstream's components, for the caller of the present request, whichever eras the two are of."""
+"""Calls an upstream's tools, prompts and resources for the current caller, whichever protocol era each side speaks."""
 
 from __future__ import annotations
 
@@ -39,28 +39,28 @@ from agent_utilities.gateway.waiting import WaitingCalls
 from agent_utilities.server.answers import RelayedError
 from agent_utilities.server.request import TIMES, hand_on, request_in_force
 
-# -- what upstreams answer: handed on as it came, beside what FastMCP passes through its middleware --------------------
+# -- results of upstreams: forwarded as they came, beside what FastMCP passes through its middleware ------------------
 
 _OF_CONNECTION = {
     *(mcp_types.SERVER_INFO_META_KEY, mcp_types.PROTOCOL_VERSION_META_KEY),
     *(mcp_types.CLIENT_INFO_META_KEY, mcp_types.CLIENT_CAPABILITIES_META_KEY),
 }
-"""Keys of a result's `_meta` that tell of the connection that it came on."""
+"""Keys of a result's `_meta` that describe the connection that it came on."""
 
 
 class Relayed(BaseModel):
-    """A result as its upstream gave it; an author's middleware reads, and may change, what FastMCP has of it.
+    """A result as its upstream sent it, with the fields of FastMCP's result, which middleware may read and change.
 
-    That is made of it when it is first read: most results go through no middleware, and may be large.
+    A field is made when it is first read: most results go through no middleware, and may be large.
     """
 
     raw: dict[str, Any] = Field(exclude=True)
     reads: ClassVar[Mapping[str, tuple[str, Callable[[Any], Any]]]]
-    """By field, the key of the result that it is made of, and what makes it."""
+    """By field, the key of the raw result that it is made from, and the function that makes it."""
 
     @classmethod
     def of(cls, raw: dict[str, Any]) -> Self:
-        """Return a result; it is not judged."""
+        """Return a result without validating it."""
         result = cast(Self, cls.model_construct(raw=raw))
         for name in cls.reads:
             result.__dict__.pop(name, None)
@@ -80,7 +80,7 @@ class Relayed(BaseModel):
         return make(self.raw.get(key))
 
     def handed_on(self) -> dict[str, Any]:
-        """Return the result with what middleware made of it."""
+        """Return the raw result with the changes of middleware."""
         changed = {}
         for name, (key, _) in self.reads.items():
             if name in self.__dict__ and (value := self.__dict__[name]) != self._made(name):
@@ -91,31 +91,31 @@ class Relayed(BaseModel):
 _BLOCK: TypeAdapter[mcp_types.ContentBlock] = TypeAdapter(mcp_types.ContentBlock)
 
 
-def _blocks(given: Any) -> list[Any]:
-    """Return content as FastMCP has it; a block that it has no name for is a text of what it is."""
-    return [_block(each) for each in given] if isinstance(given, list) else []
+def _blocks(value: Any) -> list[Any]:
+    """Return content blocks as FastMCP has them; a block of an unknown type becomes its JSON as text."""
+    return [_block(each) for each in value] if isinstance(value, list) else []
 
 
-def _block(given: Any) -> Any:
+def _block(value: Any) -> Any:
     try:
-        return _BLOCK.validate_python(given)
+        return _BLOCK.validate_python(value)
     except ValidationError:
-        return mcp_types.TextContent(type="text", text=json.dumps(given))
+        return mcp_types.TextContent(type="text", text=json.dumps(value))
 
 
-def _object(given: Any) -> dict[str, Any] | None:
-    return given if isinstance(given, dict) else None
+def _object(value: Any) -> dict[str, Any] | None:
+    return value if isinstance(value, dict) else None
 
 
-def _messages(given: Any) -> list[Message]:
-    messages = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+def _messages(value: Any) -> list[Message]:
+    messages = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
     return [
         Message.model_construct(role=each.get("role", "user"), content=_block(each.get("content"))) for each in messages
     ]
 
 
-def _contents(given: Any) -> list[ResourceContent]:
-    contents = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+def _contents(value: Any) -> list[ResourceContent]:
+    contents = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
     return [
         ResourceContent.model_construct(
             content=each["text"] if isinstance(each.get("text"), str) else _bytes(each.get("blob")),
@@ -134,38 +134,38 @@ def _bytes(blob: Any) -> bytes:
 
 
 class RelayedToolResult(Relayed, ToolResult):
-    """A tool's result as its upstream gave it."""
+    """A tool's result as its upstream sent it."""
 
     reads = {
         "content": ("content", _blocks),
         "structured_content": ("structuredContent", _object),
         "meta": ("_meta", _object),
-        "is_error": ("isError", lambda given: given is True),
+        "is_error": ("isError", lambda value: value is True),
     }
 
     def to_mcp_result(self) -> mcp_types.CallToolResult:
-        """Return what the server in front takes for it, which hands it on as it came; for any other the result."""
+        """Return a stand-in that our server replaces by the raw result; for any other server the result itself."""
         if (meta := hand_on(self.handed_on())) is not None:
             return mcp_types.CallToolResult(content=[], _meta=meta)
         return mcp_types.CallToolResult.model_construct(**{name: getattr(self, name) for name in self.reads})
 
 
 def text_result(text: str, *, is_error: bool) -> RelayedToolResult:
-    """Return a result of a tool that is a text of ours."""
+    """Return a tool's result that is a text of the gateway's own."""
     return RelayedToolResult.of({"content": [{"type": "text", "text": text}], "isError": is_error})
 
 
 class RelayedPromptResult(Relayed, PromptResult):
-    """A prompt as its upstream gave it."""
+    """A prompt as its upstream sent it."""
 
     reads = {
         "messages": ("messages", _messages),
-        "description": ("description", lambda given: given),
+        "description": ("description", lambda value: value),
         "meta": ("_meta", _object),
     }
 
     def to_mcp_prompt_result(self) -> mcp_types.GetPromptResult:
-        """Return it as a tool's result is returned."""
+        """Return a stand-in for our server, or the prompt itself, as for a tool's result."""
         raw = self.handed_on()
         if (meta := hand_on(raw)) is not None:
             return mcp_types.GetPromptResult(messages=[], _meta=meta)
@@ -173,21 +173,21 @@ class RelayedPromptResult(Relayed, PromptResult):
 
 
 class RelayedResourceResult(Relayed, ResourceResult):
-    """A resource's contents as its upstream gave them."""
+    """A resource's contents as its upstream sent them."""
 
     reads = {"contents": ("contents", _contents), "meta": ("_meta", _object)}
 
     def to_mcp_result(self, uri: Any) -> mcp_types.ReadResourceResult:
-        """Return it likewise, to be kept for this caller alone: others may be bounded otherwise."""
+        """Return the same for a resource, cacheable for this caller alone: bounds differ between callers."""
         if (meta := hand_on(self.raw)) is not None:
             return mcp_types.ReadResourceResult(contents=[], _meta=meta)
         return mcp_types.ReadResourceResult.model_validate({**self.raw, "cacheScope": "private"})
 
 
-# -- how they are asked ------------------------------------------------------------------------------------------------
+# -- requests to upstreams ---------------------------------------------------------------------------------------------
 
 _THEIRS, _OURS = "u", "w"
-"""What a request's state begins with: the upstream's own, or the name of a call that waits."""
+"""Prefixes of a request's state: of the upstream's own state, and of the name of a call that waits here."""
 
 
 _R = TypeVar("_R")
@@ -195,11 +195,11 @@ _R = TypeVar("_R")
 
 @dataclass(frozen=True)
 class Kind(Generic[_R]):
-    """A kind of request that an upstream may have questions on.
+    """A kind of request during which an upstream may ask its caller for input.
 
     Args:
-        relayed: makes of its result what FastMCP passes through its middleware.
-        asked: makes that of what its caller is asked first.
+        relayed: converts a result to what FastMCP passes through its middleware.
+        asked: converts a request for input to the same.
     """
 
     method: str
@@ -227,25 +227,25 @@ class Caller:
     config: UpstreamConfig
     namespace: Namespace
     operators_tags: frozenset[str]
-    """The tags that are the operator's to give, folded."""
+    """The tags that only the operator may assign, folded."""
     waiting: WaitingCalls
-    given: Callable[[str, str], str]
-    """Returns the URI by which the present caller reads what an upstream calls by another."""
+    uri_here: Callable[[str, str], str]
+    """Returns the URI here for an upstream, by name, and its own URI, as the current caller reads it."""
 
     @property
     def described(self) -> ToolServer:
-        """What the upstream is called and for, by its configuration, and by what it tells of itself."""
+        """The upstream's name, title and description, from its configuration and its own server info."""
         snapshot = self.upstream.snapshot
-        told = snapshot.server_info if snapshot is not None else {}
-        title, description = (str(told.get(key) or "") for key in ("title", "description"))
+        info = snapshot.server_info if snapshot is not None else {}
+        title, description = (str(info.get(key) or "") for key in ("title", "description"))
         return ToolServer(
             name=self.config.name,
-            title=title or str(told.get("name") or ""),
+            title=title or str(info.get("name") or ""),
             description=self.config.description or description,
         )
 
     async def call_tool(self, tool: Mapping[str, Any], arguments: dict[str, Any]) -> ToolResult:
-        """Call a tool, as the upstream lists it; a failure of the upstream is told in a result.
+        """Call a tool, as the upstream lists it; a failure of the upstream becomes an error result.
 
         Raises:
             RelayedError: the upstream answered with an error.
@@ -258,10 +258,10 @@ class Caller:
             raise RelayedError(told_of_tasks(error.error, tool)) from None
 
     async def ask(self, kind: Kind[_R], **params: Any) -> _R:
-        """Get a prompt, read a resource or complete an argument, by what the upstream calls it.
+        """Get a prompt, read a resource or complete an argument, by the upstream's own name for it.
 
         Args:
-            here: the URI by which a resource was asked for.
+            here: the URI that the caller used for a resource.
 
         Raises:
             RelayedError: the upstream answered with an error, or failed.
@@ -275,9 +275,9 @@ class Caller:
         self,
         reference: mcp_types.PromptReference | mcp_types.ResourceTemplateReference,
         argument: mcp_types.CompletionArgument,
-        given: mcp_types.CompletionContext | None,
+        values: mcp_types.CompletionContext | None,
     ) -> mcp_types.Completion:
-        """Complete an argument; an upstream that can't, or fails, knows no values.
+        """Complete an argument; no values where the upstream lacks the capability, or fails.
 
         Raises:
             MCPError: the upstream answered with an error.
@@ -286,7 +286,7 @@ class Caller:
         if snapshot is None or "completions" not in snapshot.capabilities:
             return _NO_VALUES
         try:
-            more = {} if given is None else {"context": plain(given)}
+            more = {} if values is None else {"context": plain(values)}
             return await self.ask(COMPLETE, ref=plain(reference), argument=plain(argument), **more)
         except RelayedError as error:
             raise MCPError.from_error_data(error.error) from None
@@ -304,33 +304,33 @@ class Caller:
                 result = await self.upstream.request(self._sending(relay, kind, params), relay, relay.headers)
         except MCPError as error:
             raise RelayedError(error.error) from None
-        except ValidationError as error:  # of what it asks: its results are not judged
+        except ValidationError as error:  # of a question of its: its results are not validated
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             such = f"{'.'.join(map(str, first['loc']))[:200]}: {first['msg'][:200]}"
-            told = f"what it asks can't be read: {error.error_count()} errors, such as {such}"
-            raise UpstreamError(self.config.name, "not MCP", told) from None
+            detail = f"what it asks can't be read: {error.error_count()} errors, such as {such}"
+            raise UpstreamError(self.config.name, "not MCP", detail) from None
         if isinstance(result, mcp_types.InputRequiredResult):
             return kind.asked(result)
         return kind.relayed(self.as_here(result, (params["uri"], here) if here else None))
 
     def as_here(self, result: dict[str, Any], known: tuple[str, str] | None = None) -> dict[str, Any]:
-        """Return a result as the present caller is given it; `known` is a URI, and what it is here."""
+        """Return a result with URIs as the current caller has them; `known` is a pair of a URI and what it is here."""
         meta = result.get("_meta")
         if isinstance(meta, dict) and not _OF_CONNECTION.isdisjoint(meta):
             kept = {key: value for key, value in meta.items() if key not in _OF_CONNECTION}
             result = {**result, "_meta": kept} if kept else {key: result[key] for key in result if key != "_meta"}
         if "taskId" in result and isinstance(inlined := result.get("result"), dict):
             result = {**result, "result": self.as_here(inlined)}
-        given = partial(self.given, self.config.name)
-        return with_uris(result, lambda uri: known[1] if known is not None and uri == known[0] else given(uri))
+        here = partial(self.uri_here, self.config.name)
+        return with_uris(result, lambda uri: known[1] if known is not None and uri == known[0] else here(uri))
 
     async def _for_modern_caller(
         self, context: Context, relay: ServerRelay, kind: Kind[Any], params: Mapping[str, Any]
     ) -> Any:
-        """Send a request for a caller who is asked in its result."""
+        """Send a request for a caller of 2026-07-28, who is asked for input by the result."""
         state, responses = context.request_state, context.input_responses
         if state is not None and not state.startswith((_OURS, _THEIRS)):
-            state = responses = None  # of a question of a feature's, which is answered
+            state = responses = None  # of a feature's question, which has its answer
         target = (self.config.name, params.get("name", params.get("uri")))
         if state is not None and state.startswith(_OURS):
             result = await self.waiting.resume(relay, target, state.removeprefix(_OURS), responses or {})
@@ -356,7 +356,7 @@ class Caller:
         responses: mcp_types.InputResponses | None = None,
         state: str | None = None,
     ) -> Callable[[UpstreamSession], Any]:
-        """Return what sends a request on a connection; a caller who isn't asked in results is asked meanwhile."""
+        """Return a function that sends a request on a connection, and asks a caller of the older era meanwhile."""
         meta = relay.request_meta(self.config.forward_meta)
         request, made_s = request_in_force(), time.perf_counter()
         ids, tool = self.waiting.task_ids, params.get("name")
@@ -366,8 +366,8 @@ class Caller:
             async def again(responses: mcp_types.InputResponses | None, state: str | None) -> Any:
                 answers = {key: plain(answer) for key, answer in responses.items()} if responses else None
                 more = {"inputResponses": answers, "requestState": state, "_meta": meta}
-                given = {**params, **{key: value for key, value in more.items() if value is not None}}
-                result = await live.ask(kind.method, given, takes)
+                sent = {**params, **{key: value for key, value in more.items() if value is not None}}
+                result = await live.ask(kind.method, sent, takes)
                 if result.get("resultType") == "task":
                     return ids.taken(self.config, result, live if takes else None)
                 if result.get("resultType") != "input_required":
@@ -386,7 +386,7 @@ class Caller:
 
 
 def _with_state(result: Any, whose: str) -> Any:
-    """Return a result whose state, if it has one, tells whose it is."""
+    """Return a result whose state, if it has one, begins with the prefix of its owner."""
     if not isinstance(result, mcp_types.InputRequiredResult) or result.request_state is None:
         return result
     return result.model_copy(update={"request_state": whose + result.request_state})

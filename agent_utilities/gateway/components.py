@@ -33,17 +33,17 @@ _PREFIX = re.compile(r":[1-9]\d{0,3}(?=(,[^{}]*)?\})")
 
 
 class RelayedDefinition(BaseModel):
-    """A definition as its upstream gave it: `item`, beside the protocol's model of it, for whoever reads that."""
+    """The protocol's model of a definition, with the definition itself as its upstream sent it."""
 
     _item: dict[str, Any] = PrivateAttr()
     _fits: dict[bool, Fit] = PrivateAttr(default_factory=dict)
 
     def give(self, item: dict[str, Any]) -> None:
-        """Have it as it is listed."""
+        """Set the definition as it is listed."""
         self._item = item
 
     def fit(self, kind: Kind, *, is_modern: bool) -> Fit:
-        """Return what clients of 2026-07-28, or of before, are listed of it."""
+        """Return the definition for clients of 2026-07-28, or for older ones."""
         if (fit := self._fits.get(is_modern)) is None:
             fit = self._fits[is_modern] = fitted(kind, self._item, is_modern=is_modern)
         return fit
@@ -56,69 +56,68 @@ _DEFINITIONS: dict[str, type[RelayedDefinition]] = {
 
 
 def _model(kind: Kind, item: Mapping[str, Any], model: type[_M]) -> _M:
-    """Return the protocol's model of a component, without what no client can read."""
+    """Return the protocol's model of a component, without the parts that no client can read."""
     fits = (fitted(kind, item, is_modern=is_modern).item for is_modern in (True, False))
     return model.model_validate(next(fit for fit in fits if fit is not None), by_name=False)
 
 
 class OfUpstream(BaseModel):
-    """What a component of an upstream has besides."""
+    """The fields that components of an upstream have beside FastMCP's."""
 
     kind: ClassVar[Kind]
     fields: ClassVar[Mapping[str, str]] = {"title": "title", "description": "description", "icons": "icons"}
-    """What a transform or middleware may change, each with its key where it is listed."""
+    """The fields that a transform or middleware may change, each with its key in the listed definition."""
     caller: InstanceOf[Caller] = Field(exclude=True)
-    """What calls its upstream."""
     listed: dict[str, Any] = Field(exclude=True)
-    """How its upstream lists it."""
+    """The definition as its upstream lists it."""
     denied_by: str | None = Field(default=None, exclude=True)
     """Where the operator denies it, or None."""
     capabilities: frozenset[str] | None = Field(default=None, exclude=True)
-    """The capabilities that bring it along; None for what the configuration itself has."""
+    """The capabilities that bring it along; None for a component of the configuration itself."""
     skills: Sequence[str] = Field(default=(), exclude=True)
-    """Names of the skills that it is a file of, by which bounds know it too."""
+    """Names of the skills that it is a file of; bounds know it by these too."""
     made: dict[str, Any] = Field(default_factory=dict, exclude=True)
-    """What it was made with, by field, and the `definition` that comes to; and a `stamp`, see `ForeignTool`."""
+    """The values it was made with, by field, the `definition` made of them, and a `stamp`, see `ForeignTool`."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a field: its definition may be another by it."""
+        """Set a field, and renew the stamp, since the definition may change by it."""
         super().__setattr__(name, value)
         self.made["stamp"] = object()
 
     @property
     def stamp(self) -> object:
-        """What is another object once its definition may be another."""
+        """An object that is replaced whenever the definition may have changed."""
         return self.made["stamp"]
 
     @classmethod
     def of(
         cls, caller: Caller, name: str, listed: dict[str, Any], denied_by: str | None = None, skills: Sequence[str] = ()
     ) -> OfUpstream:
-        """Return the component of what an upstream lists, of which some client can read something.
+        """Return the component for a definition that an upstream lists, and that some client can read.
 
-        FastMCP acts on what stands under its own key in a component's `meta` (whether it is enabled, which app may call
-        it): that is this server's to say. What the upstream says there is listed, and nothing else is done with it.
+        FastMCP acts on its own key in a component's `meta` (whether it is enabled, which app may call it), which only
+        this server may set. The upstream's value of that key is listed, and has no effect here.
 
         A tag is a toolset, and bounds go by it: no upstream can put its components among another one's, nor among those
-        that the operator's configuration gives a tag.
+        that the operator's configuration tags.
         """
         model: Any = _model(cls.kind, listed, cls.kind.model)
-        told, config = _fastmcp_meta(model.meta), caller.config
-        version, own_tags = told.get("version"), told.get("tags")
+        theirs, config = _fastmcp_meta(model.meta), caller.config
+        version, own_tags = theirs.get("version"), theirs.get("tags")
         tags = [tag for tag in own_tags if isinstance(tag, str)] if isinstance(own_tags, list) else []
         kept = {key: value for key, value in (model.meta or {}).items() if key != _OF_FASTMCP}
         if isinstance(groups := kept.get(GROUPS_KEY), list):
             kept[GROUPS_KEY] = [each for each in groups if fold(str(each)) not in caller.operators_tags]
         tool = model.name if isinstance(model, mcp_types.Tool) else None
         override = config.overrides.get(tool) if tool is not None else None
-        given = {config.name, *config.tags, *(override.tags if override is not None else ())}
+        operators = {config.name, *config.tags, *(override.tags if override is not None else ())}
         common = {key: getattr(model, key) for key in ("title", "description", "icons")} | {
             "caller": caller,
             "listed": listed,
             "denied_by": denied_by,
             "skills": skills,
             "meta": kept or None,
-            "tags": given.union(tag for tag in tags if fold(tag) not in caller.operators_tags),
+            "tags": operators.union(tag for tag in tags if fold(tag) not in caller.operators_tags),
             "version": version if isinstance(version, str) and "@" not in version else None,
             "capabilities": _brought_by(config.capabilities, tool),
         }
@@ -128,22 +127,22 @@ class OfUpstream(BaseModel):
 
     @classmethod
     def _own(cls, caller: Caller, name: str, model: Any) -> dict[str, Any]:
-        """Return the fields that components of the kind have by themselves."""
+        """Return the fields that only components of this kind have."""
         raise NotImplementedError
 
     def _definition(self, called: str) -> Any:
-        """Return it as its upstream lists it, but for its name or URI, its tags, and what was changed of it here."""
+        """Return the definition that callers see: the upstream's, with its name or URI, tags and changes made here."""
         component: Any = self
         fields = self.made.keys() - {"definition", "stamp"}
         changed = {key for key in fields if getattr(self, key) is not self.made[key]}
         before = self.made.get("definition")
         if before is not None and not changed and before[0] == called:
             return before[1]
-        told = {self.fields[key]: plain(getattr(self, key)) for key in changed if key in self.fields}
+        changes = {self.fields[key]: plain(getattr(self, key)) for key in changed if key in self.fields}
         meta = {key: value for key, value in (component.meta or {}).items() if key != _OF_FASTMCP}
         theirs = {**_fastmcp_meta(self.listed.get("_meta")), "tags": sorted(component.tags)}
-        item = {**self.listed, **self._overridden(), **told, self.kind.key: called}
-        item = {key: value for key, value in item.items() if key not in told or value is not None}
+        item = {**self.listed, **self._overridden(), **changes, self.kind.key: called}
+        item = {key: value for key, value in item.items() if key not in changes or value is not None}
         item["_meta"] = {**meta, _OF_FASTMCP: theirs}
         definition = _model(self.kind, item, _DEFINITIONS[self.kind.method])
         definition.give(item)
@@ -152,12 +151,12 @@ class OfUpstream(BaseModel):
         return definition
 
     def _overridden(self) -> Mapping[str, Any]:
-        """Return what the operator's configuration says in its upstream's place."""
+        """Return the fields that the operator's configuration overrides."""
         return {}
 
 
 def operators_tags(configs: Iterable[UpstreamConfig]) -> frozenset[str]:
-    """Return the tags that are given by configurations, folded: no upstream can give one to what it lists."""
+    """Return the tags that configurations assign, folded: no upstream can put one on its own components."""
     tags: set[str] = set()
     for config in configs:
         tags.update((config.name, *config.tags))
@@ -178,38 +177,36 @@ class UpstreamTool(OfUpstream, ForeignTool):
 
     @classmethod
     def _own(cls, caller: Caller, name: str, model: mcp_types.Tool) -> dict[str, Any]:
-        told = _told_by_operator(caller, model.name)
-        # FastMCP makes other results of those of a tool whose output is no object; ours are handed on as they come.
+        # FastMCP rewrites results of a tool whose output is no object; ours are forwarded as they come.
         is_object = isinstance(model.output_schema, dict) and model.output_schema.get("type") == "object"
         same = {
             "annotations": model.annotations,
             "execution": model.execution,
             "output_schema": model.output_schema if is_object else None,
         }
-        return {**told, "name": name, "parameters": model.input_schema, **same}
+        return {**_override(caller, model.name), "name": name, "parameters": model.input_schema, **same}
 
     def _overridden(self) -> Mapping[str, Any]:
-        return _told_by_operator(self.caller, self.listed["name"])
+        return _override(self.caller, self.listed["name"])
 
     def to_mcp_tool(self, **overrides: Any) -> mcp_types.Tool:
-        """Return the tool as its upstream lists it, but for its name, its tags and what the operator says of it."""
+        """Return the tool as its upstream lists it, but for its name, its tags and the operator's overrides."""
         return cast(mcp_types.Tool, self._definition(overrides.get("name", self.name)))
 
     @property
     def origin(self) -> ToolOrigin:
-        """Where it comes from: its upstream, as the operator's configuration and the upstream itself describe it."""
+        """The upstream that it comes from, as the operator's configuration and the upstream itself describe it."""
         return ToolOrigin(self.caller.described, self.listed["name"], is_upstream=True)
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
-        """Call the upstream's tool."""
         return await self.caller.call_tool(self.listed, arguments)
 
 
-def _told_by_operator(caller: Caller, tool: str) -> dict[str, Any]:
-    """Return the title and description that the operator gives a tool, where they do."""
+def _override(caller: Caller, tool: str) -> dict[str, Any]:
+    """Return the title and description of a tool that the operator's configuration sets, if any."""
     override = caller.config.overrides.get(tool, ToolOverride())
-    told = {"title": override.title} if override.title else {}
-    return told | ({} if override.description is None else {"description": override.description})
+    title = {"title": override.title} if override.title else {}
+    return title | ({} if override.description is None else {"description": override.description})
 
 
 class UpstreamPrompt(OfUpstream, Prompt):
@@ -230,13 +227,12 @@ class UpstreamPrompt(OfUpstream, Prompt):
         return cast(mcp_types.Prompt, self._definition(overrides.get("name", self.name)))
 
     async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
-        """Get the upstream's prompt."""
         more = {} if arguments is None else {"arguments": arguments}
         return await self.caller.ask(GET_PROMPT, name=self.listed["name"], **more)
 
     @property
     def reference(self) -> mcp_types.PromptReference:
-        """What the upstream completes arguments of it by."""
+        """The reference by which the upstream completes its arguments."""
         return mcp_types.PromptReference(type="ref/prompt", name=self.listed["name"])
 
 
@@ -246,7 +242,7 @@ class UpstreamResource(OfUpstream, Resource):
     kind = RESOURCE
     uri: str  # type: ignore[assignment]  # verbatim: `AnyUrl` would write some URIs otherwise
     alias: str = Field(exclude=True)
-    """The name that bounds know it by besides its URI: such that no upstream can bear another's."""
+    """The name that bounds know it by beside its URI; no upstream can have another one's."""
 
     @classmethod
     def _own(cls, caller: Caller, name: str, model: mcp_types.Resource) -> dict[str, Any]:
@@ -257,16 +253,15 @@ class UpstreamResource(OfUpstream, Resource):
         return cast(mcp_types.Resource, self._definition(str(overrides.get("uri", self.uri))))
 
     async def read(self) -> ResourceResult:
-        """Read the upstream's resource."""
         return await self.caller.ask(READ_RESOURCE, uri=self.listed["uri"], here=self.uri)
 
     def original(self, uri: str) -> str:
-        """Return what its upstream calls it."""
+        """Return the upstream's own URI."""
         return str(self.listed["uri"])
 
     @property
     def reference(self) -> mcp_types.ResourceTemplateReference:
-        """What the upstream knows it by, where a value of it is completed."""
+        """The reference by which the upstream completes its values."""
         return mcp_types.ResourceTemplateReference(type="ref/resource", uri=self.listed["uri"])
 
 
@@ -277,14 +272,14 @@ class UpstreamTemplate(OfUpstream, ResourceTemplate):
     alias: str = Field(exclude=True)
     """As a resource's."""
     parsed: InstanceOf[UriTemplate] | None = Field(exclude=True)
-    """What tells the URIs that it makes from others; None where it makes none that can be told."""
+    """The matcher of its URIs; None where they can't be told from others."""
     fits_all: bool = Field(default=False, exclude=True)
-    """Whether it takes whatever begins as it does, since nobody else has it."""
+    """Whether it matches every URI with its beginning, since nothing else has that URI."""
 
     @classmethod
     def _own(cls, caller: Caller, name: str, model: mcp_types.ResourceTemplate) -> dict[str, Any]:
         made: dict[str, Any] = {"uri_template": name, "name": model.name, "parameters": {}, "parsed": _parse(name)}
-        # Which values are safe in a path is the upstream's to say: it alone knows what they are used for.
+        # Only the upstream knows which values are safe in a path.
         return {**made, "security": None, **_readable(caller, model)}
 
     def to_mcp_template(self, **overrides: Any) -> mcp_types.ResourceTemplate:
@@ -292,7 +287,7 @@ class UpstreamTemplate(OfUpstream, ResourceTemplate):
         return cast(mcp_types.ResourceTemplate, self._definition(overrides.get("uri_template", self.uri_template)))
 
     def matches(self, uri: str) -> dict[str, Any] | None:
-        """Return the values in a URI that the template makes, or None for another; in time linear in its length."""
+        """Return the values in a URI of the template, or None for another URI; in time linear in its length."""
         if self.fits_all:
             return {} if self.begins(uri) else None
         if self.parsed is None or len(uri) > LONGEST_URI:
@@ -301,24 +296,22 @@ class UpstreamTemplate(OfUpstream, ResourceTemplate):
 
     @property
     def beginning(self) -> str:
-        """What stands before its first value."""
+        """The text before its first value."""
         return self.uri_template.partition("{")[0]
 
     @property
     def notice(self) -> str:
-        """What is told of one whose URIs can't be told from others."""
-        told = (
-            f"upstream {self.caller.config.name!r}: which URIs the template {self.uri_template!r} makes can't be told"
-        )
+        """The notice for a template whose URIs can't be told from others."""
+        name, template = self.caller.config.name, self.uri_template
         tried = f"what begins with {self.beginning!r} and nobody else has" if ":" in self.beginning else "nothing"
-        return f"{told}; {tried} is read by it"
+        return f"upstream {name!r}: which URIs the template {template!r} makes can't be told; {tried} is read by it"
 
     def begins(self, uri: str) -> bool:
-        """Whether a URI begins as those that it makes, with a scheme at least."""
+        """Whether a URI has the template's beginning, which includes a scheme."""
         return ":" in self.beginning and uri.startswith(self.beginning) and len(uri) <= LONGEST_URI
 
     def original(self, uri: str) -> str:
-        """Return what its upstream calls a URI that it makes here."""
+        """Return the upstream's own URI for a URI of the template here."""
         return original_uri(uri, self.uri_template, self.listed["uriTemplate"])
 
     async def _read(self, uri: str, params: dict[str, Any]) -> ResourceResult:
@@ -326,7 +319,7 @@ class UpstreamTemplate(OfUpstream, ResourceTemplate):
 
     @property
     def reference(self) -> mcp_types.ResourceTemplateReference:
-        """What the upstream completes values of it by."""
+        """The reference by which the upstream completes its values."""
         return mcp_types.ResourceTemplateReference(type="ref/resource", uri=self.listed["uriTemplate"])
 
 
@@ -339,7 +332,7 @@ def _readable(caller: Caller, model: mcp_types.Resource | mcp_types.ResourceTemp
 
 
 def _brought_by(capabilities: Mapping[str, tuple[str, ...]], tool: str | None) -> frozenset[str] | None:
-    """Return which capabilities bring a component along: those that want the tool, or all that have the server."""
+    """Return the capabilities that bring a component along: those that want the tool, or all that have the server."""
     if not capabilities:
         return None
     if tool is None:
@@ -348,15 +341,15 @@ def _brought_by(capabilities: Mapping[str, tuple[str, ...]], tool: str | None) -
 
 
 def _fastmcp_meta(meta: Any) -> Mapping[str, Any]:
-    told = meta.get(_OF_FASTMCP) if isinstance(meta, Mapping) else None
-    return told if isinstance(told, Mapping) else {}
+    value = meta.get(_OF_FASTMCP) if isinstance(meta, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
 
 
 def _parse(uri_template: str) -> UriTemplate | None:
-    """Return a template that is matched without backtracking, FastMCP's own forms included; None for one that is none.
+    """Return a template that matches without backtracking, FastMCP's own forms included; None for an invalid one.
 
-    FastMCP writes `{path*}` for `{+path}`, and repeats a key for `{?tags*}`. `{id:3}` is taken for `{id}`, whose values
-    are at least as many: which of them there are is the upstream's to say.
+    FastMCP writes `{path*}` for `{+path}`, and repeats a key for `{?tags*}`. `{id:3}` is read as `{id}`, which matches
+    more: the upstream decides which of these URIs it has.
     """
     plain = _FOLDERS.sub(r"/{+\1}", _PREFIX.sub("", _WILDCARD.sub(r"{+\1}", uri_template))).replace("*", "")
     for form in (uri_template, plain):

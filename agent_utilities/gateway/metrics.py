@@ -1,4 +1,4 @@
-"""What a gateway's upstreams do, as Prometheus metrics: in all, since a name may be one that the operator hides."""
+"""Prometheus metrics of a gateway's upstreams: totals alone, since an upstream's name may be hidden."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
 
 
 class UpstreamCollector(Collector):
-    """Reads states and counts when metrics are asked for."""
+    """Reads states and counts when metrics are scraped."""
 
     def __init__(self, upstreams: Iterable[Upstream]) -> None:
         self._upstreams = upstreams
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics."""
         upstreams = list(self._upstreams)
         states = Counter(each.state.name for each in upstreams)
         by_state = GaugeMetricFamily("mcp_upstreams", "Upstreams, by state.", labels=["state"])

@@ -1,4 +1,4 @@
-"""The components of all upstreams as one provider: listed from snapshots, and called through connections."""
+"""All upstreams' components as one provider: listed from snapshots, and called through connections."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ logger = logging.getLogger("agent_utilities.gateway")
 _C = TypeVar("_C", bound=FastMCPComponent)
 
 _A_STEP = 50
-"""Components that are made in one step: a millisecond or two."""
+"""Components made in one step of a millisecond or two."""
 
 _KINDS: Mapping[Kind, tuple[ComponentKind, type[components.OfUpstream]]] = {
     "resources": ("resource", components.UpstreamResource),
@@ -49,18 +49,18 @@ _KINDS: Mapping[Kind, tuple[ComponentKind, type[components.OfUpstream]]] = {
     "tools": ("tool", components.UpstreamTool),
     "prompts": ("prompt", components.UpstreamPrompt),
 }
-"""By list, the kind of what is in it, and what it is made into; what others name by its URI comes first."""
+"""By list, its kind and the class of its components; what others refer to by URI comes first."""
 
 Denials = Callable[[UpstreamConfig, Snapshot], Steps[Mapping[Key, str]]]
-"""Returns which components of an upstream the operator denies, each with the place where they do."""
+"""Returns the components of an upstream that the operator denies, each with the place of the rule."""
 Own = Mapping[str, tuple[Upstream, Callable[..., Caller]]]
-"""By name, the upstreams that somebody has to themselves, each with what makes its `Caller`."""
+"""By name, one person's own upstreams, each with the factory of its `Caller`."""
 _Renames = Callable[[str, str], str]
-"""Returns the URI by which the present caller reads what an upstream calls by another."""
+"""Returns the URI here for an upstream, by name, and its own URI, as the current caller reads it."""
 _Reached = tuple[Caller, Snapshot, Mapping[Key, str]]
-"""An upstream that was reached: what calls it, what it lists, and what of that is denied."""
-_Given = tuple[Caller, str, dict[str, Any], str | None, list[str]]
-"""What a component is made of: what calls it, its name here, how it is listed, where it is denied, and its skills."""
+"""An upstream that was reached: its caller, its snapshot, and the denied components."""
+_Parts = tuple[Caller, str, dict[str, Any], str | None, list[str]]
+"""What a component is made from: its caller, name here, definition, the place of its denial, and its skills."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,32 +69,32 @@ class Union:
 
     Args:
         by_kind: the components of each kind by their names or URIs here, in the order of config and listing.
-        notices: a line for each component that bears another name than its own, or is left out.
+        notices: a line for each component that is renamed or left out.
         prefixes: by upstream, reached or not, the prefix of its names, without the underscore.
         reached: the upstreams that were reached, by name.
-        made: every component with what it was made of, by what it is at its upstream.
-        uris: what URIs lead to.
-        skills: by URI of its `SKILL.md` here, what is not denied, and its upstream.
+        made: every component with its parts, by its key at the upstream.
+        uris: where URIs lead.
+        skills: by URI of its `SKILL.md` here, each skill that is not denied, with its upstream.
     """
 
     by_kind: Mapping[Kind, dict[str, Any]] = field(default_factory=lambda: {kind: {} for kind in _KINDS})
     notices: tuple[str, ...] = ()
     prefixes: Mapping[str, str] = field(default_factory=dict)
     reached: Mapping[str, _Reached] = field(default_factory=dict)
-    made: Mapping[Key, tuple[_Given, Any]] = field(default_factory=dict)
+    made: Mapping[Key, tuple[_Parts, Any]] = field(default_factory=dict)
     uris: Uris = field(default_factory=Uris)
     skills: Mapping[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
 
 
 def union_of(
-    upstreams: Sequence[Upstream], before: Union, denials: Denials, waiting: WaitingCalls, given: _Renames, own: Own
+    upstreams: Sequence[Upstream], before: Union, denials: Denials, waiting: WaitingCalls, uri_here: _Renames, own: Own
 ) -> Steps[Union]:
-    """Return what upstreams list now, in their order; those that are disabled count only for the others' names.
+    """Return what upstreams list now, in their order; disabled ones count only for the others' names.
 
-    What is listed as before is the component of before. So a list of a thousand tools of which one has changed is read
-    in a moment, and one that is listed anew without any change is told to nobody.
+    A component that has not changed is reused from `before`. So a list of a thousand tools of which one has changed is
+    made in a moment, and nobody is notified of a list that is taken again without a change.
 
-    Each of `own` is in the place of the one of its name.
+    Each of `own` replaces the upstream of its name.
     """
     upstreams = [own[each.config.name][0] if each.config.name in own else each for each in upstreams]
     prefixes = {upstream.config.name: upstream.config.prefix for upstream in upstreams}
@@ -105,16 +105,16 @@ def union_of(
     for upstream, config, snapshot in seen:
         if snapshot is not None:
             make = own[config.name][1] if config.name in own else Caller
-            caller = make(upstream, config, namespace, tags, waiting, given)
+            caller = make(upstream, config, namespace, tags, waiting, uri_here)
             reached[config.name] = caller, snapshot, (yield from denials(config, snapshot))
-    made: dict[Key, tuple[_Given, Any]] = {}
+    made: dict[Key, tuple[_Parts, Any]] = {}
     union, notices = Union(), list(namespace.notices())
     uris = Uris(union.by_kind["resources"], union.by_kind["templates"], skills=_folders(reached))
     for kind, (_, made_of) in _KINDS.items():
         called = made_of.kind.key
         listed = {name: [x[called] for x in getattr(shot, kind)] for name, (_, shot, _) in reached.items()}
-        here, told = (names_here if kind in ("tools", "prompts") else uris_here)(namespace, listed)
-        notices += told
+        here, renamed = (names_here if kind in ("tools", "prompts") else uris_here)(namespace, listed)
+        notices += renamed
         if kind == "resources":
             uris.here = here
         yield
@@ -123,8 +123,8 @@ def union_of(
                 if n % _A_STEP == 0:
                     yield
                 original = each[called]
-                # One that a page of it has in common with another upstream's is not left to lead there.
-                each = with_pages(each, partial(uris.given, namespace, upstream_name, links=uris.named))
+                # A page's URI that another upstream has too must not lead there.
+                each = with_pages(each, partial(uris.uri_here, namespace, upstream_name, links=uris.named))
                 name, key = here.get((upstream_name, original)), Key(upstream_name, kind, original)
                 if name is None or key in made:
                     continue
@@ -143,59 +143,56 @@ def _folders(reached: Mapping[str, _Reached]) -> set[tuple[str, str]]:
 
 
 _AT_ONCE = 1_000
-"""More components than are looked at without a turn for the event loop: 10 ms."""
+"""The most components that are compared without a turn of the event loop: 10 ms."""
 
 
 class UpstreamProvider(KeptProvider):
-    """Lists what the snapshots of enabled upstreams have, and calls it where they are.
+    """Lists the components of enabled upstreams from their snapshots, and calls them at the upstream.
 
-    What the operator denies is what `denials` tells, or by default their configurations.
+    The operator denies what `denials` returns, or by default what the configurations deny.
     """
 
     def __init__(self, upstreams: Iterable[Upstream], denials: Denials | None = None) -> None:
         super().__init__()
         self._upstreams, self._denials = upstreams, denials or OperatorRules().denials
         self.waiting = WaitingCalls()
-        """Calls whose callers are asked in results."""
+        """Calls whose callers are asked by results."""
         self.links = Links()
-        """What callers were given that no list has."""
+        """Callers' links that are in no list."""
         self._union = Union()
         self.of_caller: Callable[[], Union | None] = lambda: None
-        """Returns what the present caller is listed; None where that is what everybody is."""
+        """Returns the current caller's own union; None where they are listed the same as everybody."""
         self._renewing: asyncio.Task[None] | None = None
         self._is_outdated = False
         self.on_taken: Callable[[], None] = lambda: None
-        """Called whenever what upstreams list is taken anew, and listed here."""
+        """Called whenever the upstreams' lists were taken again."""
         self._take(finish(self._now()))
 
     def _now(self) -> Steps[Union]:
-        return union_of(list(self._upstreams), self._union, self._denials, self.waiting, self._given, {})
+        return union_of(list(self._upstreams), self._union, self._denials, self.waiting, self._uri_here, {})
 
     def with_own(self, own: Own, before: Union) -> Steps[Union]:
-        """Return what somebody is listed who was listed something before, and has upstreams of their own."""
+        """Return the union for a person who has upstreams of their own, with the components of their last one."""
         known = Union(made={**before.made, **self._union.made})
-        return union_of(list(self._upstreams), known, self._denials, self.waiting, self._given, own)
+        return union_of(list(self._upstreams), known, self._denials, self.waiting, self._uri_here, own)
 
-    def _given(self, upstream: str, uri: str) -> str:
-        """Return the URI by which the present caller may read here what they are given by an upstream."""
+    def _uri_here(self, upstream: str, uri: str) -> str:
+        """Return the URI here for an upstream's own URI, as the current caller reads it."""
         present = self.shown()
         namespace = present.reached[upstream][0].namespace
-        return present.uris.given(namespace, upstream, uri, links=self.links.of(present_caller()))
+        return present.uris.uri_here(namespace, upstream, uri, links=self.links.of(present_caller()))
 
     def shown(self) -> Union:
-        """Return what the present caller is listed, before any bound."""
+        """Return the current caller's union, before any bound."""
         return self.of_caller() or self._union
 
     @property
     def generation_for_caller(self) -> Hashable:
-        """What tells it from what others are listed, and from what it was before."""
+        """A value that differs between callers with different lists, and changes with the list."""
         return self.generation, self.of_caller()
 
     def renew(self) -> None:
-        """Take what the upstreams list now, and tell of what has changed.
-
-        Where they list much, it is taken in turns with the event loop, and listed in a moment (law L7).
-        """
+        """Take the upstreams' lists again, and notify of changes; long lists in turns with the event loop (law L7)."""
         is_renewing = self._renewing is not None
         if is_renewing or (self.waiting.is_running and sum(map(_n_listed, self._upstreams)) > _AT_ONCE):
             self._is_outdated = True
@@ -216,7 +213,7 @@ class UpstreamProvider(KeptProvider):
             self._renewing = None
 
     async def taken(self) -> None:
-        """Return once all is listed that upstreams are known to have."""
+        """Wait until the latest lists of the upstreams are taken."""
         if self._renewing is not None:
             await asyncio.wait([self._renewing])
 
@@ -226,7 +223,7 @@ class UpstreamProvider(KeptProvider):
         self.on_taken()
 
     def notify_difference(self, before: Union, now: Union) -> None:
-        """Tell which lists are others now, if any."""
+        """Notify of the lists that have changed, if any."""
         changed = [
             kind
             for kind, listed in now.by_kind.items()
@@ -239,18 +236,18 @@ class UpstreamProvider(KeptProvider):
         return tuple(self.shown().by_kind[kind].values())
 
     def prefix_of(self, upstream: str) -> str:
-        """Return what the names of an upstream's tools and prompts begin with."""
+        """Return the beginning of the names of an upstream's tools and prompts."""
         return head(self.shown().prefixes.get(upstream, upstream))
 
     def upstreams_of(self, bounds: Bounds) -> dict[str, int]:
-        """Return the names of the upstreams of which bounds permit anything, each with how many of its tools."""
-        found: dict[str, int] = {}
+        """Return the names of the upstreams of which bounds permit anything, each with its number of such tools."""
+        n_tools: dict[str, int] = {}
         for list_name, (kind, _) in _KINDS.items():
             for component in self._listed(list_name):
                 name = component.caller.config.name
-                if (kind == "tool" or name not in found) and bounds.refusal(entry_of(kind, component)) is None:
-                    found[name] = found.get(name, 0) + (kind == "tool")
-        return found
+                if (kind == "tool" or name not in n_tools) and bounds.refusal(entry_of(kind, component)) is None:
+                    n_tools[name] = n_tools.get(name, 0) + (kind == "tool")
+        return n_tools
 
     def tools(self) -> Sequence[components.UpstreamTool]:
         """Return every tool, whoever may use it."""
@@ -258,11 +255,11 @@ class UpstreamProvider(KeptProvider):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """A line for each component that bears another name than its own, or is left out."""
+        """A line for each component that is renamed or left out."""
         return self.shown().notices
 
     def instructions(self, permitted: Iterable[object], own: int) -> str | None:
-        """Return what those upstreams say of themselves of which a caller may use any component.
+        """Return the instructions of the upstreams of which a caller may use any component.
 
         Args:
             own: how many characters the gateway's own instructions have.
@@ -297,11 +294,11 @@ class UpstreamProvider(KeptProvider):
         return _of_version(self.shown().by_kind["prompts"].get(name), version)
 
     async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> Resource | None:
-        found = self.shown().by_kind["resources"].get(uri)
-        return _of_version(self._linked(uri) if found is None else found, version)
+        resource = self.shown().by_kind["resources"].get(uri)
+        return _of_version(self._linked(uri) if resource is None else resource, version)
 
     def _linked(self, uri: str) -> components.OfUpstream | None:
-        """Return the resource that a link of the present caller's leads to; it is under the bounds of its upstream."""
+        """Return the resource that a link of the current caller's leads to; the bounds of its upstream hold for it."""
         present = self.shown()
         upstream, original = present.uris.named.get(uri) or self.links.of(present_caller()).get(uri) or ("", "")
         if upstream not in present.reached:
@@ -315,7 +312,7 @@ class UpstreamProvider(KeptProvider):
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[None]:
-        """While the server runs, keep calls that wait for their callers' answers, and take long lists in turns."""
+        """Keep calls that wait for their callers' answers, and take long lists in turns, while the server runs."""
         async with self.waiting.running():
             try:
                 yield
@@ -328,16 +325,16 @@ class UpstreamProvider(KeptProvider):
         self,
         reference: mcp_types.PromptReference | mcp_types.ResourceTemplateReference,
         argument: mcp_types.CompletionArgument,
-        given: mcp_types.CompletionContext | None,
+        values: mcp_types.CompletionContext | None,
     ) -> mcp_types.Completion:
-        """Complete an argument of a prompt or template, which the caller may use, by its upstream."""
+        """Complete, by its upstream, an argument of a prompt or template that the caller may use."""
         if isinstance(reference, mcp_types.PromptReference):
             component = self.shown().by_kind["prompts"].get(reference.name)
         else:
             component = self.shown().by_kind["templates"].get(reference.uri) or await self._get_resource(reference.uri)
         if component is None:
             return mcp_types.Completion(values=[])
-        completion: mcp_types.Completion = await component.caller.complete(component.reference, argument, given)
+        completion: mcp_types.Completion = await component.caller.complete(component.reference, argument, values)
         return completion
 
     async def get_tasks(self) -> Sequence[FastMCPComponent]:
@@ -354,12 +351,12 @@ def _n_listed(upstream: Upstream) -> int:
     return 0 if shot is None else sum(len(getattr(shot, kind)) for kind in _KINDS)
 
 
-# -- what upstreams say of themselves ----------------------------------------------------------------------------------
+# -- instructions of upstreams -----------------------------------------------------------------------------------------
 
 MOST_CHARACTERS = 1_400
-"""The most of what upstreams and the gateway itself say: hosts cut at 2,000, and tool search says something too."""
+"""The most characters of all instructions: hosts cut at 2,000, and tool search needs some too."""
 _LEAST_CHARACTERS = 150
-"""What each upstream is given at least, of which it is named; those for whom there is no room are counted."""
+"""The least characters for each upstream, its name included; those without room are only counted."""
 
 _CUT = " …"
 _HEADING = re.compile(r"^[ \t]{0,3}#", re.MULTILINE)
@@ -368,13 +365,13 @@ _NO_TEXT = re.compile(
 )
 
 
-def joined(told: Sequence[tuple[str, str, str]], room: int = MOST_CHARACTERS) -> str | None:
-    """Return the instructions of upstreams, each given by name, prefix and text; None where nobody says anything.
+def joined(instructions: Sequence[tuple[str, str, str]], room: int = MOST_CHARACTERS) -> str | None:
+    """Return the instructions of upstreams, each a name, prefix and text, as one text; None where all are empty.
 
-    What an upstream says is text to us: it can't pose as another's by a heading, nor hide behind characters that
-    nobody sees. The room is shared, and what one leaves is the others'.
+    Instructions are only text: they can't pose as another upstream's by a heading, nor hide behind invisible
+    characters. The upstreams share the room, and one that needs less leaves the rest to the others.
     """
-    said = {name: (prefix, text) for name, prefix, given in told if (text := _plain(given, room))}
+    said = {name: (prefix, text) for name, prefix, raw in instructions if (text := _plain(raw, room))}
     named = list(said)[: room // _LEAST_CHARACTERS]
     rest = f"Left out: the instructions of {len(said) - len(named)} others." if len(named) < len(said) else ""
     left, parts = room - len(rest) - 2, dict[str, str]()

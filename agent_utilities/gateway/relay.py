@@ -1,4 +1,4 @@
-"""The caller of the present request, as an upstream that works on it may ask and tell them."""
+"""The caller of the current request, whom an upstream may ask for input and send log messages and progress."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from agent_utilities.server.request import request_in_force
 from agent_utilities.server.surface.catalogs import NOBODY, caller_key
 
 Question = mcp_types.InputRequest
-"""What an upstream may ask in the middle of a call."""
+"""A request for input that an upstream may send during a call."""
 
 
 def wants(question: Question) -> tuple[dict[str, Any], type[BaseModel]]:
-    """Return what a client must offer to be asked a question, as on the wire, and the type of its answer."""
+    """Return the capabilities that a client needs for a question, as on the wire, and the type of its answer."""
     match question:
         case mcp_types.CreateMessageRequest(params=said) if said.tools is not None or said.tool_choice is not None:
             return {"sampling": {"tools": {}}}, mcp_types.CreateMessageResultWithTools
@@ -42,9 +42,9 @@ def wants(question: Question) -> tuple[dict[str, Any], type[BaseModel]]:
 
 
 def offers(capabilities: mcp_types.ClientCapabilities | None, question: Question) -> bool:
-    """Whether a client with these capabilities can be asked a question.
+    """Whether a client with these capabilities can answer a question.
 
-    One that offers elicitation without a word on its forms takes forms: so it was before there were others.
+    One that offers elicitation and names no mode takes forms, the only mode of older versions.
     """
     if capabilities is None:
         return False
@@ -59,34 +59,34 @@ def _has(offered: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 def can_be_asked(capabilities: mcp_types.ClientCapabilities | None) -> bool:
-    """Whether a client with these capabilities can be asked anything."""
+    """Whether a client with these capabilities can answer any question."""
     return capabilities is not None and any((capabilities.sampling, capabilities.elicitation, capabilities.roots))
 
 
 def told_of_tasks(error: mcp_types.ErrorData, tool: Mapping[str, Any]) -> mcp_types.ErrorData:
-    """Return an upstream's error, with a word on why where it is that its tool must run as a task of 2025-11-25."""
+    """Return an upstream's error; where its tool runs only as a task of 2025-11-25, the message says so."""
     if error.code != mcp_types.METHOD_NOT_FOUND or "required" not in str(tool.get("execution")):
         return error
-    told = "this tool runs as a background task alone, and a gateway carries none: call it at its own server"
-    return error.model_copy(update={"message": f"{error.message}; {told}"})
+    why = "this tool runs as a background task alone, and a gateway carries none: call it at its own server"
+    return error.model_copy(update={"message": f"{error.message}; {why}"})
 
 
 def as_error_data(error: UpstreamError) -> mcp_types.ErrorData:
-    """Return an upstream's failure as a caller is told it where no result can tell it."""
-    data = {"upstream": error.upstream, "cause": error.cause, "retryInS": error.retry_in_s}
-    told = {key: value for key, value in data.items() if value is not None}
-    return mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=str(error), data=told)
+    """Return an upstream's failure as a JSON-RPC error, for requests whose results have no place for it."""
+    facts = {"upstream": error.upstream, "cause": error.cause, "retryInS": error.retry_in_s}
+    data = {key: value for key, value in facts.items() if value is not None}
+    return mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=str(error), data=data)
 
 
 def refusal(question: Question, why: str = "does not offer it") -> mcp_types.ErrorData:
-    """Return what an upstream is told whose question the caller's client can't be asked."""
+    """Return the error for an upstream whose question the caller's client can't answer."""
     message = f"{question.method} refused: the client of the gateway that this call is made for {why}"
     data = {"requiredCapabilities": wants(question)[0]}
     return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=message, data=data)
 
 
 def present_caller() -> str:
-    """Return whom the present request's links are given to: its session, or its caller where it stands alone."""
+    """Return the owner of the current request's links: its session, or its caller where it has no session."""
     request = request_in_force()
     if request is not None and request.session is not None:
         return request.session.id
@@ -102,14 +102,14 @@ def _caller(http: Any) -> str:
 
 
 _FORGETTING = "agent-utilities/forgetting"
-"""Where a connection's state has what is called at its end."""
+"""The key of a connection's state under which callbacks for its end are kept."""
 _CROSSING = ("traceparent", "tracestate", mcp_types.LOG_LEVEL_META_KEY)
 """Keys of a request's `_meta` that cross to every upstream: the trace that a call is part of, and which log messages of
 the upstream the caller takes."""
 
 
 class ServerRelay:
-    """The caller's side of the request that is served: its client is asked on the connection that it came on."""
+    """The caller's side of the current request; questions go to its client on the connection that it came on."""
 
     def __init__(self, context: Context) -> None:
         request = context.request_context
@@ -120,22 +120,22 @@ class ServerRelay:
         self._meta = request.meta or {}
         self._http = request.request
         self.is_modern = request.protocol_version in MODERN_PROTOCOL_VERSIONS
-        """Whether the caller can be asked nothing but in a result."""
+        """Whether the caller can be asked by results alone."""
 
     @property
     def session(self) -> Hashable:
-        """The caller's connection; of one of 2026-07-28, whose requests have none in common, what tells them apart.
+        """The caller's connection; for 2026-07-28, whose requests share none, the caller's key.
 
-        Over HTTP that is their token. Who shows none may be anybody who comes from there: each request is its own.
+        Over HTTP that is their token. Without a token each request is a session of its own: it may be anybody's.
         """
         key = caller_key() if self.is_modern else NOBODY
         return connection_of(self._session) if key == NOBODY else key
 
     def at_session_end(self, forget: Callable[[Hashable], None]) -> None:
-        """Have something called with the caller's session once that has ended, however often it is given in it."""
+        """Call a function once with the caller's session when that has ended, however often it is registered."""
         connection = connection_of(self._session)
         if self.session is not connection:
-            return  # it ends with disuse: nothing tells that such a caller has gone
+            return  # it ends with disuse: such a caller leaves no sign
         forgetting = connection.state.setdefault(_FORGETTING, set())
         if forget not in forgetting:
             forgetting.add(forget)
@@ -148,14 +148,14 @@ class ServerRelay:
 
     @property
     def caller(self) -> str:
-        """What tells callers apart as far as that can be told: the token, hashed, or else the address."""
+        """What identifies the caller: the token, hashed, or else the address."""
         return _caller(self._http)
 
     @property
     def capabilities(self) -> mcp_types.ClientCapabilities | None:
-        """What the caller's client offers to be asked; its extensions are between it and this server.
+        """The kinds of question that the caller's client answers; its extensions concern this server alone.
 
-        That its roots changed is not handed on, so it is not offered either.
+        Changes of its roots are not forwarded, so they are not offered either.
         """
         offered = self._session.client_capabilities
         if offered is None:
@@ -165,34 +165,34 @@ class ServerRelay:
 
     @property
     def takes_tasks(self) -> bool:
-        """Whether the caller can be given a background task in place of a result: they declare it with the request."""
+        """Whether the caller declares with the request that they take a background task in place of a result."""
         offered = self._session.client_capabilities if self.is_modern else None
         return offered is not None and TASKS_EXTENSION_ID in (offered.extensions or {})
 
     @property
     def asked_at_once(self) -> mcp_types.ClientCapabilities | None:
-        """What of it can be asked in the middle of a call: nothing, None, of a caller who is asked by results alone."""
+        """The capabilities that hold during a call; None where the client has none, or is asked by results alone."""
         offered = self.capabilities
         return None if self.is_modern or not can_be_asked(offered) else offered
 
     @property
     def log_level(self) -> mcp_types.LoggingLevel | None:
-        """The least level of log messages that the caller has asked for."""
+        """The least level of log messages that the caller wants."""
         return least_log_level(self._session, self._meta, self._context.fastmcp.client_log_level)
 
     def request_meta(self, named: Sequence[str]) -> mcp_types.RequestParamsMeta | None:
-        """Return what of the caller's `_meta` crosses: the trace and the log level, and what the operator names."""
-        told = {key: value for key in _CROSSING if isinstance(value := self._meta.get(key), str)}
-        meta = {**told, **{key: self._meta[key] for key in named if key in self._meta}}
+        """Return the part of the caller's `_meta` that crosses: trace, log level, and what the operator names."""
+        meta = {key: value for key in _CROSSING if isinstance(value := self._meta.get(key), str)}
+        meta |= {key: self._meta[key] for key in named if key in self._meta}
         return cast(mcp_types.RequestParamsMeta, meta) if meta else None
 
     async def log(self, params: Mapping[str, Any]) -> None:
-        """Hand on a log message, where it is of a level that the caller takes."""
+        """Forward a log message, if the caller takes its level."""
         if takes_log_message(self._session, self._meta, params.get("level"), self.log_level):
             await self._tell("notifications/message", params)
 
     async def progress(self, params: Mapping[str, Any]) -> None:
-        """Hand on progress of the call; the caller who asked for none is told none."""
+        """Forward progress of the call, if the caller sent a token for it."""
         if (token := self._meta.get("progressToken")) is not None:
             await self._tell("notifications/progress", {**params, "progressToken": token})
 
@@ -202,11 +202,11 @@ class ServerRelay:
 
     @property
     def _related(self) -> Any:
-        """The request, whose answer bears what belongs to it; None once it is answered, and its connection is left."""
+        """The id of the request, on whose response messages are sent; None once it is answered."""
         return self._request_id if self.is_modern or self._session.can_send_request else None
 
     async def ask(self, question: Question) -> Any:
-        """Return the caller's answer, or the error that the upstream is told."""
+        """Return the caller's answer, or the error for the upstream."""
         if not offers(self.capabilities, question):
             return refusal(question)
         if self.is_modern:
@@ -214,8 +214,9 @@ class ServerRelay:
         match question:
             case mcp_types.ElicitRequest(params=mcp_types.ElicitRequestURLParams(elicitation_id=None) as params):
                 # 2026-07-28 knows no such id; clients of before refuse a question without one.
-                given = params.model_copy(update={"elicitation_id": token_urlsafe(16)})
-                question = mcp_types.ElicitRequest(params=given)
+                question = mcp_types.ElicitRequest(
+                    params=params.model_copy(update={"elicitation_id": token_urlsafe(16)})
+                )
         metadata = ServerMessageMetadata(related_request_id=self._related)
         try:
             return await self._session.send_request(question, wants(question)[1], metadata=metadata)
@@ -227,27 +228,27 @@ class ServerRelay:
 
 
 N_ROUNDS = 32
-"""How often an upstream may ask in one call."""
+"""The most rounds of questions in one call."""
 
 Again = Callable[[mcp_types.InputResponses | None, str | None], Awaitable[Any]]
-"""Sends a request once more, with the answers to what was asked and the state that came with it."""
+"""Sends a request again, with the answers to its questions and the state that came with them."""
 
 
 def check_offered(asks: mcp_types.InputRequiredResult, capabilities: mcp_types.ClientCapabilities | None) -> None:
-    """Refuse to ask a client what it doesn't offer, as its upstream would have, had it known.
+    """Refuse questions that a client doesn't support.
 
     Raises:
         MCPError: -32021, with the capabilities that would do.
     """
     for question in (asks.input_requests or {}).values():
         if not offers(capabilities, question):
-            told = f"the upstream asks for {question.method}, and this client does not offer it"
+            message = f"the upstream asks for {question.method}, and this client does not offer it"
             data = {"requiredCapabilities": wants(question)[0]}
-            raise MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, told, data)
+            raise MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, message, data)
 
 
 async def answer_in_rounds(result: Any, relay: ServerRelay, again: Again) -> Any:
-    """Ask the caller whatever an upstream's result asks for, and send the request again, until it has another one.
+    """Ask the caller what an upstream's result asks for, and send the request again, until it brings a final result.
 
     Raises:
         MCPError: the caller's client refused, or the upstream asked too often.

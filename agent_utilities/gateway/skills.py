@@ -1,7 +1,7 @@
-"""Skills of upstreams, for callers of 2026-07-28: listed from snapshots, and got from their own server (SEP-2640).
+"""Skills of upstreams, for callers of 2026-07-28: listed from snapshots, and fetched from their own server (SEP-2640).
 
-A skill is permitted where each of its files may be read; bounds know them by the skill's name too, with the upstream's
-prefix. Only URIs are renamed in what callers are given: hosts check the name that a skill has by its `SKILL.md`.
+A skill is permitted where each of its files may be read; bounds know the files by the skill's name too, with the
+upstream's prefix. Only URIs are renamed: hosts check a skill's name against its `SKILL.md`.
 """
 
 from __future__ import annotations
@@ -33,18 +33,17 @@ from agent_utilities.server.surface.components import entry_of
 _GET = Kind[dict[str, Any]]("skills/get", lambda raw: raw, lambda _: {})
 _UNKNOWN = mcp_types.INVALID_PARAMS
 _FRESH_S = 10.0
-"""The age from which on skills are listed anew behind a list: hosts list again where a digest does not fit."""
+"""The age at which a list has its snapshot renewed behind it: hosts list again where a digest does not fit."""
 
 
 class Skills:
-    """Serves `skills/list` and `skills/get` around what FastMCP makes of them, of the server's own."""
+    """Serves `skills/list` and `skills/get`, with the server's own skills as FastMCP answers for them."""
 
     def __init__(self, host: AgentServer, provider: UpstreamProvider) -> None:
         self._host, self._provider = host, provider
         low_level_server(host).middleware.append(self)
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """Serve a request within the one in force."""
         request, is_list = request_in_force(), ctx.method == SKILL.method
         is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         if request is None or not is_modern or not (is_list or ctx.method == _GET.method):
@@ -52,7 +51,7 @@ class Skills:
         try:
             own: Any = await call_next(ctx)
         except MCPError as error:
-            # It has none, or not this one; a list refuses a cursor alone by that.
+            # The server has no skills, or not this one; from a list, invalid params mean a cursor.
             if error.error.code != mcp_types.METHOD_NOT_FOUND and (is_list or error.error.code != _UNKNOWN):
                 raise
             own = None
@@ -63,7 +62,7 @@ class Skills:
         return result
 
     async def _list(self, request: Request, own: dict[str, Any]) -> dict[str, Any]:
-        """Return a page of the server's own, the last with all that upstreams have."""
+        """Return a page of the server's own skills; the last has all of the upstreams' too."""
         if own.get("nextCursor"):
             return own
         await self._host.features.wait_for_first(request.selection, "resource")
@@ -79,33 +78,33 @@ class Skills:
         return result
 
     async def _is_served(self, upstream: str, skill: Mapping[str, Any], bounds: Bounds) -> bool:
-        """Whether the present caller reads a skill from its upstream, and bounds permit every file of it."""
-        found, listed = await self._host.get_resource(skill["uri"]), self._provider.shown().by_kind["resources"]
-        if not isinstance(found, UpstreamResource) or found.caller.config.name != upstream:
+        """Whether the current caller reads a skill from its upstream, and bounds permit every file of it."""
+        main, listed = await self._host.get_resource(skill["uri"]), self._provider.shown().by_kind["resources"]
+        if not isinstance(main, UpstreamResource) or main.caller.config.name != upstream:
             return False
         uris = () if skill["resources"] == "dynamic" else (file["uri"] for file in skill["resources"])
-        files = (listed.get(uri) or found.model_copy(update={"uri": uri}) for uri in uris)
+        files = (listed.get(uri) or main.model_copy(update={"uri": uri}) for uri in uris)
         return all(bounds.refusal(entry_of("resource", file)) is None for file in files)
 
     async def _get(self, ctx: ServerRequestContext[Any, Any], request: Request, uri: str) -> dict[str, Any] | None:
-        """Return a skill as its upstream gives it, listed or not; None where the present caller may have no such."""
-        found: Any = None
+        """Return a skill as its upstream sends it, listed or not; None where the current caller may not have it."""
+        main: Any = None
         if await may_read(self._host, uri):
-            found = await self._host.get_resource(uri) or await self._host.get_resource_template(uri)
-        if not isinstance(found, UpstreamResource | UpstreamTemplate):
+            main = await self._host.get_resource(uri) or await self._host.get_resource_template(uri)
+        if not isinstance(main, UpstreamResource | UpstreamTemplate):
             return None
-        caller, original, shown = found.caller, found.original(uri), self._provider.shown()
+        caller, original, shown = main.caller, main.original(uri), self._provider.shown()
         _, shot, denied = shown.reached[name := caller.config.name]
         if not shot.has_skills or Key(name, "skills", original) in denied:
             return None
         with bind_request_context(ctx):
             async with Context(fastmcp=self._host):
                 raw = await relayed(caller.ask(_GET, uri=original))
-        given = raw.get("skill")
-        fit = fitted(SKILL, given if isinstance(given, dict) else {}, is_modern=True)
+        skill = raw.get("skill")
+        fit = fitted(SKILL, skill if isinstance(skill, dict) else {}, is_modern=True)
         if (listed := fit.item) is None or listed["uri"] != original:
-            told = f"upstream {name!r} answered with another skill, or none: {fit.problem}"
-            raise MCPError(mcp_types.INTERNAL_ERROR, told)
+            message = f"upstream {name!r} answered with another skill, or none: {fit.problem}"
+            raise MCPError(mcp_types.INTERNAL_ERROR, message)
         bounds, links = request.verdict.bounds, self._provider.links.of(present_caller())
         called = UpstreamResource.of(caller, uri, {"uri": original, "name": listed["frontmatter"]["name"]})
         if bounds.refusal(entry_of("resource", called)) is not None:
@@ -113,4 +112,4 @@ class Skills:
         skill = shown.uris.of_skill(caller.namespace, name, listed, links=links)
         if skill["uri"] != uri or not await self._is_served(name, skill, bounds):
             return None
-        return {**ENVELOPE, **raw, "skill": skill, "cacheScope": "private"}  # others may be bounded otherwise
+        return {**ENVELOPE, **raw, "skill": skill, "cacheScope": "private"}  # bounds differ between callers

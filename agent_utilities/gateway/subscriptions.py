@@ -1,4 +1,4 @@
-"""Updates of upstreams' resources, for callers of both eras: one subscription at an upstream for all who want one."""
+"""Updates of upstreams' resources for callers of both eras: one subscription at an upstream serves all callers."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ from agent_utilities.server.request import request_in_force
 logger = logging.getLogger("agent_utilities.gateway")
 
 MOST, MOST_OF_ONE = 1_000, 100
-"""How many subscriptions there may be at upstreams, and how many resources one session or stream may hear of."""
+"""The most subscriptions at upstreams, and the most resources of one session or stream."""
 _AGAIN_S, _SELDOM_S = 1.0, 60.0
-"""Seconds until an upstream is asked again that tells of a resource no more: more of them each time, and at most."""
+"""Seconds until a subscription that ended is made again: at first, and at most; they double each time."""
 _UNSUBSCRIBE_S = 5.0
-"""Seconds that an upstream may take to say that it tells of it no more."""
+"""Seconds that an upstream may take to end a subscription."""
 _STATE = "agent-utilities/subscribed"
-"""Where a connection's state has what its client subscribed to, by URI, with what ends that."""
+"""The key of a connection's state for its client's subscriptions: by URI, the function that ends each."""
 
 _Context = ServerRequestContext[Any, Any]
 _Readable = UpstreamResource | UpstreamTemplate
 _Key = tuple["Upstream", str, str]
-"""An upstream, its own URI of a resource, and what tells the connection on which it is told of."""
+"""An upstream, its own URI of a resource, and a key of the connection that carries the updates."""
 
 
 @dataclass(eq=False)
 class _Held:
-    """A subscription at an upstream: what keeps it, whether it was taken, and for whom it is, by URI here."""
+    """A subscription at an upstream: the task that keeps it, whether it was accepted, and its users by URI here."""
 
     task: asyncio.Task[None]
     is_taken: asyncio.Future[None]
     here: Counter[str] = field(default_factory=Counter)
-    is_untold: bool = False
+    has_news: bool = False
 
 
 def tells_updates(upstream: Upstream) -> bool:
-    """Whether callers can hear of updates of an upstream's resources: not where what one hears is not the others'."""
+    """Whether callers can subscribe to an upstream's resources: only where all callers are served alike."""
     snapshot, config = upstream.snapshot, upstream.config
     resources = snapshot.capabilities.get("resources") if snapshot is not None else None
     is_shared = not (config.isolate or config.forward_headers or config.credentials == "caller")
@@ -71,7 +71,7 @@ def _nothing() -> None:
 
 
 def _ends(connection: Connection) -> dict[str, Callable[[], None]]:
-    """Return what ends each subscription of a connection's client, by URI; all are ended with it."""
+    """Return the functions that end each subscription of a connection's client, by URI; its end calls all of them."""
     if (ends := connection.state.get(_STATE)) is None:
         ends = connection.state[_STATE] = {}
         connection.exit_stack.callback(lambda: [end() for end in ends.values()])
@@ -79,7 +79,7 @@ def _ends(connection: Connection) -> dict[str, Callable[[], None]]:
 
 
 class Subscriptions:
-    """Relays who wants to hear of which resource to its upstream, and its updates to those who may read it."""
+    """Subscribes at upstreams to the resources that callers subscribe to, and forwards updates to who may read them."""
 
     def __init__(self, host: AgentServer) -> None:
         self._host = host
@@ -92,7 +92,7 @@ class Subscriptions:
     # -- the callers' side -------------------------------------------------------------------------------------------
 
     async def _subscribe(self, ctx: _Context, params: mcp_types.SubscribeRequestParams) -> mcp_types.EmptyResult:
-        """Subscribe a session's client, up to 2025-11-25."""
+        """Subscribe the client of a session, up to 2025-11-25."""
         connection = connection_of(ctx.session)
         uri, ends = str(params.uri), _ends(connection)
         if uri in ends:
@@ -118,13 +118,13 @@ class Subscriptions:
     async def _listen(
         self, ctx: _Context, params: mcp_types.SubscriptionsListenRequestParams
     ) -> mcp_types.SubscriptionsListenResult:
-        """Serve a stream of 2026-07-28, which acknowledges those resources of whose updates something tells."""
+        """Serve a stream of 2026-07-28, which acknowledges the resources that were subscribed to."""
         wished = list(dict.fromkeys(params.notifications.resource_subscriptions or ()))[:MOST_OF_ONE]
         if wished and (request := request_in_force()) is not None:
             await self._host.features.wait_for_first(request.selection, "resource", wished[0])
         with ExitStack() as stack:
 
-            async def is_told(uri: str) -> bool:
+            async def is_begun(uri: str) -> bool:
                 try:
                     end = await self._begin(ctx, uri)
                 except MCPError:
@@ -133,32 +133,32 @@ class Subscriptions:
                     stack.callback(end)
                 return end is not None
 
-            told = await asyncio.gather(*map(is_told, wished))
-            kept = [uri for uri, is_kept in zip(wished, told, strict=True) if is_kept]
+            begun = await asyncio.gather(*map(is_begun, wished))
+            kept = [uri for uri, is_kept in zip(wished, begun, strict=True) if is_kept]
             taken = params.notifications.model_copy(update={"resource_subscriptions": kept or None})
             return await self._host.changes.listen(ctx, params.model_copy(update={"notifications": taken}))
 
     async def _begin(self, ctx: _Context, uri: str) -> Callable[[], None] | None:
-        """Return what ends that updates are told of a resource; None where none are, or the caller may not read it.
+        """Subscribe to a resource, and return a function that ends that; None where the caller can't have updates.
 
         Raises:
-            MCPError: its upstream refused, or could not be asked.
+            MCPError: its upstream refused, or could not be reached.
         """
         if not await may_read(self._host, uri):
             return None
-        found = await self._host.get_resource(uri) or await self._host.get_resource_template(uri)
-        if not isinstance(found, _Readable):
+        resource = await self._host.get_resource(uri) or await self._host.get_resource_template(uri)
+        if not isinstance(resource, _Readable):
             return _nothing  # the author's own, who publishes its updates
-        if not tells_updates(found.caller.upstream):
+        if not tells_updates(resource.caller.upstream):
             return None
         context = SimpleNamespace(request_context=ctx, fastmcp=self._host)
-        return await self._hold(found, uri, ServerRelay(cast(Any, context)))
+        return await self._hold(resource, uri, ServerRelay(cast(Any, context)))
 
     # -- the upstreams' side -----------------------------------------------------------------------------------------
 
-    async def _hold(self, found: _Readable, uri: str, relay: ServerRelay) -> Callable[[], None]:
-        upstream, original = found.caller.upstream, found.original(uri)
-        # Up to 2025-11-25 those who offer other things are served on other connections.
+    async def _hold(self, resource: _Readable, uri: str, relay: ServerRelay) -> Callable[[], None]:
+        upstream, original = resource.caller.upstream, resource.original(uri)
+        # Up to 2025-11-25 clients with other capabilities are served on other connections.
         is_of_before = upstream.snapshot is None or upstream.snapshot.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
         key = upstream, original, str(relay.capabilities) if is_of_before else ""
         if (held := self._held.get(key)) is None:
@@ -182,15 +182,15 @@ class Subscriptions:
             held.task.cancel()
 
     async def _keep(self, key: _Key, relay: ServerRelay, is_taken: asyncio.Future[None]) -> None:
-        """Hold a subscription at an upstream, on whatever connections come and go, until cancelled or refused."""
+        """Keep a subscription at an upstream across connections, until cancelled or refused."""
         (upstream, uri, _), again_s = key, _AGAIN_S
         while True:
             try:
-                told = await upstream.request(partial(_updates_of, uri=uri, heard=partial(self._heard, key)), relay)
+                updates = await upstream.request(partial(_updates_of, uri=uri, heard=partial(self._heard, key)), relay)
                 if not is_taken.done():
                     is_taken.set_result(None)
                 again_s = _AGAIN_S
-                await told
+                await updates
             except Exception as error:
                 if not isinstance(error, MCPError | UpstreamError | RuntimeError):
                     logger.exception("upstream %r: the subscription to %r ended", upstream.config.name, uri)
@@ -202,54 +202,56 @@ class Subscriptions:
             again_s = min(again_s * 2, _SELDOM_S)
 
     def _heard(self, key: _Key) -> None:
-        """Tell of an update; of several at once it is told once."""
-        if (held := self._held.get(key)) is not None and not held.is_untold:
-            held.is_untold = self._host.start(self._tell(held))
+        """Publish an update; several at once are published once."""
+        if (held := self._held.get(key)) is not None and not held.has_news:
+            held.has_news = self._host.start(self._publish(held))
 
-    async def _tell(self, held: _Held) -> None:
-        held.is_untold = False
+    async def _publish(self, held: _Held) -> None:
+        held.has_news = False
         for uri in +held.here:
             await self._host.changes.publish(ResourceUpdated(uri=uri))
 
 
-# -- one of them, on one connection ------------------------------------------------------------------------------------
+# -- one subscription, on one connection -------------------------------------------------------------------------------
 
 
 async def _updates_of(session: UpstreamSession, uri: str, heard: Callable[[], None]) -> asyncio.Task[None]:
-    """Have an upstream tell of a resource's updates; return what runs for as long as it does, and may be cancelled.
+    """Subscribe to a resource on a connection; return a task that runs as long as the subscription does.
 
     Raises:
-        MCPError, RuntimeError: it refuses, or tells of none.
+        MCPError, RuntimeError: the upstream refuses.
     """
-    is_told = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(_told(session, uri, heard, is_told))
+    is_begun = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(_subscribed(session, uri, heard, is_begun))
     try:
-        await asyncio.wait([task, is_told], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([task, is_begun], return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
         task.cancel()
         raise
-    if not is_told.done():
+    if not is_begun.done():
         await task
     return task
 
 
-async def _told(session: UpstreamSession, uri: str, heard: Callable[[], None], is_told: asyncio.Future[None]) -> None:
+async def _subscribed(
+    session: UpstreamSession, uri: str, heard: Callable[[], None], is_begun: asyncio.Future[None]
+) -> None:
     session.told_of[uri] = heard
     try:
         if session.is_modern:
             async with listen(session, resource_subscriptions=[uri]) as updates:
                 if uri not in (updates.honored.resource_subscriptions or ()):
                     raise MCPError(mcp_types.INVALID_PARAMS, f"no updates of {uri!r} are told")
-                is_told.set_result(None)
+                is_begun.set_result(None)
                 async for _ in updates:
-                    pass  # heard with all else that it tells
+                    pass  # heard with its other notifications
         else:
             await session.ask("resources/subscribe", {"uri": uri})
-            is_told.set_result(None)
+            is_begun.set_result(None)
             await session.ended.wait()
     finally:
         del session.told_of[uri]
-        if is_told.done() and not session.is_modern and not session.ended.is_set():
+        if is_begun.done() and not session.is_modern and not session.ended.is_set():
             with suppress(MCPError, TimeoutError):
                 async with asyncio.timeout(_UNSUBSCRIBE_S):
                     await session.ask("resources/unsubscribe", {"uri": uri})

@@ -1,7 +1,7 @@
-"""Background tasks of upstreams, for callers who take them: messages of the upstream's, by ids of ours (SEP-2663).
+"""Background tasks of upstreams, for callers who take them: the upstream's messages, under ids of ours (SEP-2663).
 
-A task is its upstream's, and nothing of it is kept here. What an id of ours leads to stands in it, sealed: so no number
-of tasks takes any room, and where the operator gives a key every replica knows an id, and so does the next start.
+The gateway keeps no state of a task: an id of ours contains, sealed, where it leads. So tasks take no memory, and with
+an operator's key every replica, and the next start, can open an id.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from agent_utilities.server.surface.components import entry_of
 logger = logging.getLogger("agent_utilities.gateway")
 
 TASKS: Mapping[str, Any] = {TASKS_EXTENSION_ID: {}}
-"""The extension, as clients and servers declare it."""
+"""The extension as clients and servers declare it."""
 _METHODS = frozenset(("tasks/get", "tasks/update", "tasks/cancel"))
 _LONGEST_ID = 1_024
-"""The longest id of an upstream's that is handed on, in characters: ours bears it, and stands in a header."""
+"""The longest id of an upstream's that is taken, in characters: our id contains it, and is sent in a header."""
 
 _Context = ServerRequestContext[Any, Any]
 
@@ -53,18 +53,18 @@ _Context = ServerRequestContext[Any, Any]
 class _Task(NamedTuple):
     upstream: str
     tool: str
-    """By the name that it is called by here."""
+    """Its name here."""
     of: list[str]
-    """Who started it."""
+    """Who started the task."""
     id: str
-    """What the upstream calls the task."""
+    """The upstream's own id."""
 
 
 class TaskIds:
-    """Ids of ours for upstreams' tasks: who has one can read nothing in it, and nobody can make one up.
+    """Ids of ours for upstreams' tasks, sealed: nobody can read or forge one.
 
     Args:
-        host: at which they are known, and at its replicas, where its operator gives a key; at none where None.
+        host: the server that can open them, with its replicas where the operator sets a key; None for none.
     """
 
     def __init__(self, host: AgentServer | None = None) -> None:
@@ -74,7 +74,7 @@ class TaskIds:
             text, file = settings.secret_key.get_secret_value(), settings.secret_key_file
             try:
                 secret = read_key(text, file) if text or file else secret
-            except SettingsError as error:  # whoever can't do without it refuses to start
+            except SettingsError as error:  # features that need the key refuse to start
                 logger.warning("%s; ids of tasks are known to this process alone", error)
         key = blake2b(name, digest_size=32, key=secret, person=b"ids of tasks").digest()
         self._codec = AESGCMRequestStateCodec([key])
@@ -82,27 +82,29 @@ class TaskIds:
     def declared(
         self, upstream: Upstream, namespace: Namespace, relay: ServerRelay, method: str, tool: Any
     ) -> Mapping[str, Any] | None:
-        """Return the extensions that a request declares to its upstream: tasks, where its own caller can be given one.
+        """Return the extensions that a request declares to its upstream: tasks, if its own caller can take one.
 
-        So it is where they take tasks, and call this very tool of this very server: what another tool calls on its way
-        is awaited there. And where they are known again, if the upstream has a process for each.
+        They can if they take tasks, and call this very tool of this very server: a tool that calls another awaits its
+        result. Where the upstream has a process for each session, the session must also be recognizable later.
         """
         request, config = request_in_force(), upstream.config
         if request is None or method != "tools/call" or request.method != method or not has_tasks(upstream):
             return None
         is_here = any(each.host is self.host for each in request.entered[-1:])
         is_called = is_here and request.params.get("name") == namespace.namespaced(config.name, str(tool))
-        is_found_again = not config.isolate or isinstance(relay.session, str)
-        return TASKS if is_called and is_found_again and relay.takes_tasks else None
+        has_lasting_session = not config.isolate or isinstance(relay.session, str)
+        return TASKS if is_called and has_lasting_session and relay.takes_tasks else None
 
     def taken(self, by: UpstreamConfig, result: dict[str, Any], session: UpstreamSession | None) -> dict[str, Any]:
-        """Return what tells of a task that an upstream has made of a call, with an id of ours.
+        """Return the result that announces an upstream's task, with an id of ours.
 
-        The process is kept for as long as it may be asked for, or a call may take. Without a `session` on which it was
-        made, none was to be made.
+        The upstream's process is kept for the task's time to live, or at most as long as a call may take.
+
+        Args:
+            session: the connection that it was made on; None where no task was permitted.
 
         Raises:
-            UpstreamError: none was, or none that can be asked for.
+            UpstreamError: no task was permitted, or its id can't be taken.
         """
         request, theirs, ttl_ms = request_in_force(), result.get("taskId"), result.get("ttlMs")
         if request is None or session is None:
@@ -116,17 +118,17 @@ class TaskIds:
         task = _Task(by.name, request.params["name"], _whose(request), theirs)
         return {**result, "taskId": self._codec.seal(json.dumps(task).encode())}
 
-    def opened(self, given: Any, request: Request) -> _Task | None:
-        """Return what an id leads to; None for what is none of ours, or another caller's."""
+    def opened(self, task_id: Any, request: Request) -> _Task | None:
+        """Return the task of an id; None for an id that is not ours, or another caller's."""
         try:
-            task = _Task(*json.loads(self._codec.unseal(given)))
+            task = _Task(*json.loads(self._codec.unseal(task_id)))
         except (InvalidRequestState, AttributeError):
             return None
         return task if task.of == _whose(request) else None
 
 
 def _whose(request: Request) -> list[str]:
-    """Return what tells who sends a request, whichever token shows it: one may be renewed while a task works."""
+    """Return the identity of a request's sender, independent of their token, which may be renewed during a task."""
     caller = request.caller
     known = [] if caller is None else [caller.issuer, caller.subject, caller.client]
     return known if any(known) else [caller_key()]
@@ -139,20 +141,20 @@ def has_tasks(upstream: Upstream) -> bool:
 
 
 class Tasks:
-    """Answers for the tasks of upstreams, to whom they are and as long as they may use the tool (law L1)."""
+    """Answers requests for tasks of upstreams, from their owners while they may use the tool (law L1)."""
 
     def __init__(self, host: AgentServer, ids: TaskIds, tools: Callable[[], Iterable[Any]]) -> None:
         self._host, self._ids, self._tools = host, ids, tools
 
     def are_told(self, request: Request) -> bool:
-        """Whether a caller may know that there are tasks: an upstream has them, and they may use a tool of it."""
+        """Whether a caller may learn of tasks: they may use a tool of an upstream that has them."""
         of_tasks = (tool for tool in self._tools() if has_tasks(tool.caller.upstream))
         return any(request.verdict.bounds.refusal(entry_of("tool", tool)) is None for tool in of_tasks)
 
     async def __call__(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
-        """Answer a request for a task of an upstream's; what is none, or may be of the server's own, goes on.
+        """Answer a request for a task of an upstream's; others, and those for the server's own tasks, go on.
 
-        A stream is told of no task, and acknowledges none: whoever wants to know asks.
+        Streams carry no updates of tasks, and acknowledge no subscription to one: callers poll.
         """
         request, answer = request_in_force(), None
         if request is not None and _is_of_tasks(ctx) and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -161,26 +163,26 @@ class Tasks:
         return await call_next(ctx) if answer is None else answer
 
     async def _answer(self, ctx: _Context, request: Request) -> dict[str, Any] | None:
-        """Return what its upstream answers for a task, which to others is as unknown as one that never was.
+        """Return the upstream's answer for a task; to others than its owner it reads as one that never existed.
 
         Raises:
-            MCPError: the upstream's, or of a request that says otherwise than the extension has it.
+            MCPError: the upstream's own, or of a request that breaks the extension's rules.
         """
         relay = ServerRelay(cast(Any, SimpleNamespace(request_context=ctx, fastmcp=self._host)))
         params = ctx.params or {}
-        given = params.get("taskId")
-        _check(relay, given)
+        task_id = params.get("taskId")
+        _check(relay, task_id)
         if ctx.method not in _METHODS:
             return None
-        task = self._ids.opened(given, request)
+        task = self._ids.opened(task_id, request)
         tool: Any = await self._host.get_tool("" if task is None else task.tool)
         caller = getattr(getattr(tool, "parent_tool", tool), "caller", None)
         if task is not None and caller is not None and caller.config.name == task.upstream:
             request.values[TOOL_OF_TASK] = task.tool
-            return await _asked(caller, relay, ctx.method, params, task.id)
+            return await _forwarded(caller, relay, ctx.method, params, task.id)
         if low_level_server(self._host).get_request_handler(ctx.method) is not None:
-            return None  # it may be of the server's own
-        raise MCPError(mcp_types.INVALID_PARAMS, f"Task {given} not found")
+            return None  # it may be the server's own
+        raise MCPError(mcp_types.INVALID_PARAMS, f"Task {task_id} not found")
 
 
 def _is_of_tasks(ctx: _Context) -> bool:
@@ -191,20 +193,22 @@ def _is_of_tasks(ctx: _Context) -> bool:
 def _check(relay: ServerRelay, task: Any) -> None:
     """Refuse a request of a client that does not declare tasks, or whose header names another one."""
     if not relay.takes_tasks:
-        told = f"the client does not declare {TASKS_EXTENSION_ID} with this request"
+        message = f"the client does not declare {TASKS_EXTENSION_ID} with this request"
         data = {"requiredCapabilities": {"extensions": TASKS}}
-        raise MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, told, data)
+        raise MCPError(mcp_types.MISSING_REQUIRED_CLIENT_CAPABILITY, message, data)
     header = None if relay.headers is None else relay.headers.get(MCP_NAME_HEADER)
     if task is not None and header is not None and decode_header_value(header) != task:
         raise MCPError(HEADER_MISMATCH, f"the {MCP_NAME_HEADER} header and `taskId` in the body differ")
 
 
-async def _asked(caller: Any, relay: ServerRelay, method: str, given: Mapping[str, Any], theirs: str) -> dict[str, Any]:
-    """Return what an upstream answers to a request for one of its tasks, with our id and URIs as they are here."""
-    ours, meta = given["taskId"], relay.request_meta(caller.config.forward_meta) or {}
+async def _forwarded(
+    caller: Any, relay: ServerRelay, method: str, params: Mapping[str, Any], theirs: str
+) -> dict[str, Any]:
+    """Return an upstream's answer to a request for one of its tasks, with our id and URIs as they are here."""
+    ours, meta = params["taskId"], relay.request_meta(caller.config.forward_meta) or {}
 
     async def send(live: UpstreamSession) -> dict[str, Any]:
-        return await live.ask(method, {**given, "taskId": theirs, "_meta": {**meta}}, TASKS)
+        return await live.ask(method, {**params, "taskId": theirs, "_meta": {**meta}}, TASKS)
 
     try:
         raw = await caller.upstream.request(send, relay, relay.headers)

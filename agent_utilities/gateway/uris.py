@@ -1,4 +1,4 @@
-"""URIs that upstreams name in what they send, as callers may read them here; and links that no list has."""
+"""URIs that upstreams refer to, as callers read them here; and links that are in no list."""
 
 from __future__ import annotations
 
@@ -14,44 +14,43 @@ from agent_utilities.gateway.upstreams.operator.lock import Key
 from agent_utilities.policy.bounds import Steps
 
 _N_CALLERS = 1_000
-"""How many callers' links are remembered; of more, those who read and were given none for longest are forgotten."""
+"""The most callers whose links are kept; the least recently used are evicted."""
 _CHARACTERS = 64 << 10
-"""How many characters of URIs are remembered of each caller: some six hundred links, those used last."""
+"""The most characters of URIs that are kept for each caller: some six hundred links, those used last."""
 _AROUND = 64
 _DEPTH = 16
 _OF_THE_WEB = ("http://", "https://")
 
 _Template = Any
-"""An `UpstreamTemplate`: its module stands on this one."""
+"""An `UpstreamTemplate`, whose module imports this one."""
 Link = tuple[str, str]
-"""What a URI here leads to: an upstream, and its own URI."""
+"""The target of a URI here: an upstream, and its own URI."""
 
 
 class Links:
-    """The links that callers were given and that no list has: each caller knows their own alone (law L1)."""
+    """Links that callers received and that are in no list: each caller has their own alone (law L1)."""
 
     def __init__(self) -> None:
         self._by_caller: LRUCache[str, LRUCache[str, Link]] = LRUCache(_N_CALLERS)
 
     def of(self, caller: str) -> MutableMapping[str, Link]:
-        """Return what a caller was given, by URI here; what is put in it is remembered."""
+        """Return a caller's links by URI here, to be added to."""
         if (known := self._by_caller.get(caller)) is None:
             known = self._by_caller[caller] = LRUCache(_CHARACTERS, getsizeof=lambda link: _AROUND + len(link[1]))
         return known
 
     def forget(self, caller: str) -> None:
-        """Forget what a caller was given."""
         self._by_caller.pop(caller, None)
 
 
 @dataclass
 class Uris:
-    """What URIs lead to.
+    """Where URIs lead.
 
     Args:
-        resources, templates: those that are listed, by URI here.
-        here: by upstream and what it calls a resource that it lists, its URI here.
-        named: by URI here, what is named by what is listed, and is in no list itself.
+        resources, templates: the listed ones, by URI here.
+        here: by upstream and its own URI of a listed resource, the URI here.
+        named: links by URI here that listed components refer to, and that are in no list themselves.
         skills: the folders of skills, which end with their names.
     """
 
@@ -62,20 +61,20 @@ class Uris:
     skills: Set[Link] = frozenset()
 
     def template(self, uri: str) -> _Template | None:
-        """Return the template that makes a URI."""
-        # The one that says most of what it makes: `{+all}` takes no URI that `note://{name}` of another makes.
+        """Return the template of a URI."""
+        # The one with the longest beginning: `{+all}` takes no URI of another's `note://{name}`.
         return _longest(each for each in self.templates.values() if each.matches(uri) is not None)
 
     def nearest_template(self, uri: str) -> _Template | None:
-        """Return the template that takes a URI which none makes: it begins so, and servers take more than they say."""
+        """Return the template with the longest beginning of a URI that none matches: servers take more than listed."""
         best = _longest(each for each in self.templates.values() if each.begins(uri))
         return None if best is None else best.model_copy(update={"fits_all": True})
 
-    def given(self, namespace: Namespace, upstream: str, uri: str, *, links: MutableMapping[str, Link]) -> str:
-        """Return the URI by which who has these links reads here what an upstream calls so; a new one is put in them.
+    def uri_here(self, namespace: Namespace, upstream: str, uri: str, *, links: MutableMapping[str, Link]) -> str:
+        """Return the URI here for an upstream's own URI, for the owner of these links; a new one is added to them.
 
-        Where that URI leads to another upstream it gets a prefix, as in lists. One of the web is the same for
-        everybody, and who may read it there needs no gateway for that.
+        Where that URI leads to another upstream it gets a prefix, as in lists. A web address stays as it is: callers
+        can read it without the gateway.
         """
         link = upstream, uri
         here = self.here.get(link, uri)
@@ -90,9 +89,9 @@ class Uris:
     def of_skill(
         self, namespace: Namespace, upstream: str, skill: Mapping[str, Any], *, links: MutableMapping[str, Link]
     ) -> dict[str, Any]:
-        """Return a skill with the URIs of its files here; new ones are put in the links.
+        """Return a skill with the URIs of its files here; new ones are added to the links.
 
-        They refer to one another within their folder. So all bear a prefix where one of them leads to another upstream.
+        The files refer to one another within their folder, so all get a prefix where one leads to another upstream.
         """
         files = () if skill["resources"] == "dynamic" else skill["resources"]
         here = {uri: uri for uri in (skill["uri"], *(file["uri"] for file in files))}
@@ -103,7 +102,7 @@ class Uris:
         return {**skill, "uri": here[skill["uri"]], "resources": renamed or "dynamic"}
 
     def take_skills(self, reached: Mapping[str, Any]) -> Steps[dict[str, tuple[str, dict[str, Any]]]]:
-        """Return what skills are not denied, by URI here, each with its upstream, and have their files named."""
+        """Return the skills that are not denied, by URI here, each with its upstream; their files go into `named`."""
         here = {}
         for name, (caller, shot, denied) in reached.items():
             for skill in shot.skills:
@@ -114,23 +113,23 @@ class Uris:
         return here
 
     def skills_with(self, namespace: Namespace, upstream: str, uri: str) -> list[str]:
-        """Return the names here of the skills that have a file of an upstream's, the innermost first."""
+        """Return the names here of the skills that an upstream's file belongs to, the innermost first."""
         folders = accumulate(range(_DEPTH), lambda inner, _: inner.rpartition("/")[0], initial=uri)
         names = [each.rpartition("/")[2] for each in folders if (upstream, each) in self.skills]
         return [namespace.namespaced(upstream, name) for name in names]
 
     def _leads(self, here: str, link: Link, links: Mapping[str, Link]) -> Link | None:
-        """Return what a URI here leads to, of those that a link may have; None where it is free for it."""
+        """Return where a URI here leads; None where it is free for the link."""
         leads = self._listed_at(here) or links.get(here)
         if leads is None and (made_by := self.template(here)) is not None:
             leads = made_by.caller.config.name, made_by.original(here)
-            if leads != link and here != link[1]:  # a template of every URI takes none of another's
+            if leads != link and here != link[1]:  # a template that matches every URI takes no other upstream's
                 return None
         return leads
 
     def _listed_at(self, uri: str) -> Link | None:
-        found = self.resources.get(uri)
-        return self.named.get(uri) if found is None else (found.caller.config.name, found.listed["uri"])
+        resource = self.resources.get(uri)
+        return self.named.get(uri) if resource is None else (resource.caller.config.name, resource.listed["uri"])
 
 
 def _longest(templates: Iterable[_Template]) -> _Template | None:
@@ -141,54 +140,54 @@ _Change = Callable[[Any], Any]
 
 
 def with_uris(result: dict[str, Any], here: Callable[[str], str]) -> dict[str, Any]:
-    """Return a result with each URI in a place where the protocol has one changed; itself where all stay."""
+    """Return a result with each of its URIs changed, in the protocol's own fields; the same object if none changes."""
 
-    def holder(given: Any) -> Any:
-        return with_pages(_at(given, "uri", _of_text(here)), here)
+    def holder(value: Any) -> Any:
+        return with_pages(_at(value, "uri", _of_text(here)), here)
 
-    def block(given: Any) -> Any:
-        match given:
+    def block(value: Any) -> Any:
+        match value:
             case {"type": "resource_link"}:
-                return holder(given)
+                return holder(value)
             case {"type": "resource"}:
-                return with_pages(_at(given, "resource", holder), here)
-        return with_pages(given, here)
+                return with_pages(_at(value, "resource", holder), here)
+        return with_pages(value, here)
 
-    def blocks(given: Any) -> Any:
-        return _each(given, block) if isinstance(given, list) else block(given)
+    def blocks(value: Any) -> Any:
+        return _each(value, block) if isinstance(value, list) else block(value)
 
     result = with_pages(_at(result, "content", blocks), here)
-    result = _at(result, "messages", lambda given: _each(given, lambda each: _at(each, "content", blocks)))
-    changed: dict[str, Any] = _at(result, "contents", lambda given: _each(given, holder))
+    result = _at(result, "messages", lambda value: _each(value, lambda each: _at(each, "content", blocks)))
+    changed: dict[str, Any] = _at(result, "contents", lambda value: _each(value, holder))
     return changed
 
 
-def with_pages(given: Any, here: Callable[[str], str]) -> Any:
-    """Return what names an app's page in its `_meta`, as MCP Apps or OpenAI's hosts have it, with its URI here."""
+def with_pages(value: Any, here: Callable[[str], str]) -> Any:
+    """Return an object with the URI of an app's page in its `_meta` changed, as of MCP Apps or OpenAI's hosts."""
     uri = _of_text(here)
 
     def pages(meta: Any) -> Any:
         meta = _at(meta, "ui", lambda ui: _at(ui, "resourceUri", uri))
         return _at(_at(meta, "ui/resourceUri", uri), "openai/outputTemplate", uri)
 
-    return _at(given, "_meta", pages)
+    return _at(value, "_meta", pages)
 
 
 def _of_text(change: Callable[[str], str]) -> _Change:
     return lambda value: change(value) if isinstance(value, str) else value
 
 
-def _at(given: Any, key: str, change: _Change) -> Any:
-    """Return an object with the value of a key changed; itself where that is no other, or there is none."""
-    if not isinstance(given, dict) or key not in given:
-        return given
-    before = given[key]
+def _at(value: Any, key: str, change: _Change) -> Any:
+    """Return an object with the value of a key changed; the same object if that stays, or there is none."""
+    if not isinstance(value, dict) or key not in value:
+        return value
+    before = value[key]
     after = change(before)
-    return given if after is before else {**given, key: after}
+    return value if after is before else {**value, key: after}
 
 
-def _each(given: Any, change: _Change) -> Any:
-    if not isinstance(given, list):
-        return given
-    after = [change(each) for each in given]
-    return after if any(one is not other for one, other in zip(after, given, strict=True)) else given
+def _each(value: Any, change: _Change) -> Any:
+    if not isinstance(value, list):
+        return value
+    after = [change(each) for each in value]
+    return after if any(one is not other for one, other in zip(after, value, strict=True)) else value

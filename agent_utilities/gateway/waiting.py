@@ -1,7 +1,7 @@
-"""Calls kept from one request of their caller to the next, where a caller can be asked in a result alone.
+"""Calls that are kept from one request of their caller to the next, where callers are asked by results alone.
 
-A caller of 2026-07-28 is asked by the result of a request, and answers with another request. An upstream of before
-asks in the middle of a call, and waits. Between the two the call is kept, under a name that only its caller is given.
+A caller of 2026-07-28 is asked by the result of a request, and answers with another request. An upstream of the older
+era asks during a call, and waits. Between the two requests the call is kept, under a name that only its caller has.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _SAMPLES = (mcp_types.CreateMessageResult, mcp_types.CreateMessageResultWithTool
 
 
 class Questions(dict[str, Question]):
-    """What a caller must be asked before there is a result, by key."""
+    """Questions that the caller must answer before there is a result, by key."""
 
 
 class AskingCall:
-    """One call of an upstream that may ask in the middle of it. It is the relay of the call.
+    """One call of an upstream that may ask during it. It is the relay of the call.
 
     Args:
         first: the request that began it.
-        target: what is called, so that nothing else is resumed by its name.
+        target: what is called; no request for another target resumes it.
     """
 
     def __init__(self, first: ServerRelay, target: Hashable, work: Callable[[AskingCall], Awaitable[Any]]) -> None:
@@ -47,46 +47,43 @@ class AskingCall:
         self._present: ServerRelay | None = None
         self._is_present = asyncio.Event()
         self._open: dict[str, tuple[Question, asyncio.Future[Any]]] = {}
-        self._shown: Collection[str] = ()  # the questions that its caller was given last, by key
+        self._shown: Collection[str] = ()  # keys of the questions that its caller got last
         self._n_asked = 0
         self._news = asyncio.Event()
         self.task = asyncio.ensure_future(work(self))
-        """What runs it."""
         self.task.add_done_callback(self._over)
 
     def _over(self, task: asyncio.Future[Any]) -> None:
         if not task.cancelled():
-            task.exception()  # it may never be asked for again, where its caller is gone
+            task.exception()  # retrieved: its caller may be gone
         self._leave_open(self._shown)
         self._news.set()
 
     def _leave_open(self, kept: Collection[str] = ()) -> None:
-        """Have what is not answered asked in another call, but for what its caller is about to answer."""
+        """Release open questions, to be asked in another call, but for those that the caller is about to answer."""
         for key, (_, answer) in self._open.items():
             if key not in kept and not answer.done():
                 answer.set_exception(CallOverError)
 
     def give_up(self) -> None:
-        """Cancel it: its caller has not come back."""
+        """Cancel the call: its caller has not come back."""
         self.task.cancel()
         self._leave_open()
 
     async def _bearer(self) -> ServerRelay:
-        """Return the request that bears what is told, once the caller is back with one; none may be there for now."""
+        """Return the request of the caller that carries messages; wait for it where the caller is away."""
         while self._present is None:
             await self._is_present.wait()
         return self._present
 
     async def log(self, params: Mapping[str, Any]) -> None:
-        """Hand on a log message."""
         await (await self._bearer()).log(params)
 
     async def progress(self, params: Mapping[str, Any]) -> None:
-        """Hand on progress of the call."""
         await (await self._bearer()).progress(params)
 
     async def ask(self, question: Question) -> Any:
-        """Return the caller's answer, or the error that the upstream is told."""
+        """Return the caller's answer, or the error for the upstream."""
         if not offers(self.capabilities, question):
             return refusal(question)
         if self.task.done():
@@ -103,7 +100,7 @@ class AskingCall:
     # -- the caller's side -----------------------------------------------------------------------------------------
 
     async def outcome(self, present: ServerRelay) -> Any:
-        """Return, or raise, the outcome for the request that waits, or what its caller must be asked first, by key."""
+        """Return or raise the outcome of the call, or return the questions that its caller must answer first."""
         self._present = present
         self._is_present.set()
         try:
@@ -122,10 +119,10 @@ class AskingCall:
             self._is_present.clear()
 
     def answer(self, responses: mcp_types.InputResponses) -> None:
-        """Give the upstream its caller's answers; a question that got none is asked again.
+        """Pass the caller's answers to the upstream; a question without an answer is asked again.
 
         Raises:
-            MCPError: an answer is none to its question.
+            MCPError: an answer is of the wrong type for its question.
         """
         for key, (question, answer) in self._open.items():
             if answer.done():
@@ -139,14 +136,14 @@ class AskingCall:
             answer.set_result(response)
 
     def refuse(self, message: str) -> None:
-        """Refuse all that the upstream asks."""
+        """Answer all open questions with an error."""
         for _, answer in self._open.values():
             if not answer.done():
                 answer.set_result(mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=message))
 
 
 class WaitingCalls:
-    """The calls that are under way for callers who are asked in results.
+    """The calls that are under way for callers who are asked by results.
 
     A call whose caller doesn't answer in time is cancelled, at its upstream too.
     """
@@ -156,9 +153,8 @@ class WaitingCalls:
         self.is_running = False
         """Whether calls can be kept: while the server runs."""
         self.tasks: set[asyncio.Future[Any]] = set()
-        """What runs them."""
         self.task_ids = TaskIds()
-        """Names those that go on at their upstream, as tasks."""
+        """The ids of background tasks at upstreams."""
         self._waiting: dict[str, tuple[AskingCall, asyncio.TimerHandle]] = {}
 
     def __len__(self) -> int:
@@ -166,7 +162,7 @@ class WaitingCalls:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Keep calls until the block is left; those that are under way then are cancelled."""
+        """Keep calls until the block ends; those that are under way then are cancelled."""
         self.is_running = True
         try:
             yield
@@ -181,7 +177,7 @@ class WaitingCalls:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def begin(self, relay: ServerRelay, target: Hashable, work: Callable[[AskingCall], Awaitable[Any]]) -> Any:
-        """Begin a call of a target; return its outcome, or what its caller is asked."""
+        """Begin a call of a target; return its outcome, or its questions to the caller."""
         call = AskingCall(relay, target, work)
         self.tasks.add(call.task)
         call.task.add_done_callback(self.tasks.discard)
@@ -190,10 +186,10 @@ class WaitingCalls:
     async def resume(
         self, relay: ServerRelay, target: Hashable, state: str, responses: mcp_types.InputResponses
     ) -> Any:
-        """Go on with the call that a request's state names; return its outcome, or what its caller is asked next.
+        """Go on with the call that a request's state names; return its outcome, or its next questions.
 
         Raises:
-            MCPError: no call of this caller's waits under that name, or an answer is none.
+            MCPError: no call of this caller's waits under that name, or an answer is of the wrong type.
         """
         call, timer = self._waiting.get(state, (None, None))
         if call is None or timer is None or (call.caller, call.target) != (relay.caller, target):

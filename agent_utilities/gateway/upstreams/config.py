@@ -1,4 +1,4 @@
-"""How one upstream is configured, with every variable filled in, whatever file and host it came from."""
+"""The configuration of upstreams, with every variable filled in, whatever file and host it came from."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _FoldedHeader = Annotated[_Header, StringConstraints(to_lower=True)]
 _MetaKey = Annotated[
     _Name, StringConstraints(pattern=r"\A(?!progressToken\Z|io\.modelcontextprotocol/|agent-utilities/)[^*]+\Z")
 ]
-"""Keys of the protocol and of the gateway are between it and its callers."""
+"""A key of `_meta`, but not the protocol's or the gateway's own."""
 _Prefix = Annotated[
     str,
     StringConstraints(pattern=r"\A(?!.*_[0-9a-f]{12}\Z)(?:[A-Za-z0-9](?:[A-Za-z0-9_-]{0,38}[A-Za-z0-9])?)?\Z"),
 ]
-"""What every host takes at the beginning of a name; what ends like a hash could take the place of one."""
+"""A beginning of names that every host takes; none that ends like a hash, which could take the place of one."""
 _Seconds = Annotated[float, Field(strict=True, gt=0, le=7 * 24 * 3600, allow_inf_nan=False)]
 
 
 class ToolOverride(BaseModel):
-    """What the operator says of one tool in place of its upstream."""
+    """The operator's changes to one tool of an upstream."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -47,7 +47,7 @@ class ToolOverride(BaseModel):
 
 
 class OAuthClient(BaseModel):
-    """What an authorization server is told of us, where it does not let clients register themselves."""
+    """The gateway's OAuth client, for authorization servers that don't let clients register themselves."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -56,11 +56,11 @@ class OAuthClient(BaseModel):
     client_secret: SecretStr | None = None
     """Its secret; None for a public client."""
     client_metadata_url: str | None = Field(default=None, pattern=r"^https://[^/\s]+/\S+$")
-    """Where the operator publishes what is registered of us otherwise: the client's id, where such are taken."""
+    """The address of the client's metadata, which the operator publishes: the client's id where servers take it."""
     scopes: tuple[_Name, ...] = ()
-    """What is asked for; empty for what the server names."""
+    """The scopes to request; empty for those that the server names."""
     hosts: tuple[_Name, ...] = ()
-    """Hosts, or patterns of them, that a login may lead to though they are at no public address."""
+    """Hosts, or patterns of them, that a login may lead to though their addresses are not public."""
     callback_port: int | None = Field(default=None, strict=True, gt=0, lt=65536)
     """The loopback port that the browser comes back to; None for any."""
 
@@ -73,9 +73,8 @@ class UpstreamConfig(BaseModel):
     name: str
     """The server's name in the file: its toolset, and the prefix of its tools where it has none of its own."""
     source: str
-    """Where it stands, such as `.mcp.json: mcpServers.git`."""
+    """Its place in the file, such as `.mcp.json: mcpServers.git`."""
     transport: Transport
-    """How it is reached."""
     command: str = ""
     """stdio: the program, as it stands in the file."""
     args: tuple[SecretStr, ...] = ()
@@ -93,7 +92,7 @@ class UpstreamConfig(BaseModel):
     auth: SecretStr | None = None
     """http, sse: `oauth`, or a bearer token."""
     oauth: OAuthClient | None = None
-    """http, sse: what OAuth is told of us; None where it finds out by itself."""
+    """http, sse: the OAuth client; None where one is registered on the way."""
     credentials: Literal["gateway", "caller"] = "gateway"
     """http, sse: whose login it is reached by: the gateway's, or each caller's own."""
     forward_headers: tuple[_FoldedHeader, ...] = ()
@@ -103,20 +102,20 @@ class UpstreamConfig(BaseModel):
     enabled: StrictBool = True
     """False: neither started nor listed."""
     allow: frozenset[_Name] | None = None
-    """Names or globs of its tools, as it calls them, that are permitted; None for all."""
+    """Names or globs of its tools, by its own names, that are permitted; None for all."""
     deny: frozenset[_Name] = frozenset()
     """Names or globs of its tools that are denied."""
     keys: Mapping[str, str] = Field(default_factory=dict)
-    """By field, the key that it is written under in the file: `deny` may stand there as `disabledTools`."""
+    """By field, its key in the file: `deny` may be written as `disabledTools`."""
     lazy: StrictBool = True
     """False: its tools are pins, in every list where they are permitted."""
     prefix: _Prefix | None = None
-    """What the names of its tools and prompts begin with, before an underscore; its own name where None. Where it is
-    empty they bear their own names, and what another lists under one of them is left out of both."""
+    """The beginning of the names of its tools and prompts, before an underscore; its own name where None. Where it is
+    empty they keep their own names, and a name that another lists too is left out of both."""
     tags: tuple[_Name, ...] = ()
-    """Tags that each of its components bears beside its own."""
+    """Tags that each of its components has beside its own."""
     description: str = ""
-    """What it is for: context for ranking."""
+    """Its purpose: context for ranking."""
     isolate: StrictBool = False
     """Whether every session gets a connection, and a process, of its own."""
     timeout_s: _Seconds = 300.0
@@ -128,46 +127,45 @@ class UpstreamConfig(BaseModel):
     idle_s: _Seconds = 600.0
     """Seconds without a call after which it is stopped."""
     max_message_bytes: int = Field(default=Limits().message_bytes, strict=True, ge=2**16, le=2**30)
-    """Bytes that one message of its may have."""
+    """The most bytes of one message."""
     max_call_s: _Seconds | None = None
     """Seconds a call may take in all; an hour where None, or `timeout_s` where that is longer."""
     quota: Quota | None = None
-    """How much it may be called, by all callers together."""
+    """The quota of its calls, for all callers together."""
     overrides: Mapping[str, ToolOverride] = Field(default_factory=dict)
-    """What the operator says of single tools, by the name that the upstream calls them."""
+    """The operator's changes to single tools, by the upstream's own names."""
     capabilities: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
-    """By capability, the globs of the tools that it wants of this server; empty for a server of the configuration
-    itself."""
+    """By capability, the globs of the tools that it wants of this server; empty for a server of the configuration."""
 
     @property
     def limits(self) -> Limits:
-        """What it may send, and how long a call may take."""
+        """The limits of its messages and calls."""
         call_s = max(Limits().call_s, self.timeout_s) if self.max_call_s is None else self.max_call_s
         return Limits(message_bytes=self.max_message_bytes, call_s=call_s)
 
     @cached_property
     def digest(self) -> str:
-        """A hash that changes with what the upstream is: 32 hex digits. No value of a variable or header is in it."""
-        told = {
+        """A hash of the upstream's identity, 32 hex digits; no value of a variable or header is part of it."""
+        identity = {
             **{key: getattr(self, key) for key in ("name", "transport", "command", "cwd")},
             **{"env": sorted(self.env), "headers": sorted(self.headers), "url": self.url.get_secret_value()},
             "args": [arg.get_secret_value() for arg in self.args],
         }
-        return blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=16).hexdigest()
+        return blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 class GatewayConfig(BaseModel):
-    """Every upstream that the files configure, and what could not be taken of them."""
+    """Every upstream that the files configure, and what is wrong with the files."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     upstreams: tuple[UpstreamConfig, ...] = ()
     """In the files' order, a later file's server in the place of an earlier one's of its name."""
     problems: tuple[str, ...] = ()
-    """One line each: file, server, key, value, and what would do. The servers they concern are left out."""
+    """One line each: file, server, key, value, and what would be valid. The servers they concern are left out."""
     notices: tuple[str, ...] = ()
-    """One line each, of what is passed over and harms nothing: unknown keys, once each."""
+    """One line each about what is ignored and harms nothing, such as unknown keys."""
     files: tuple[str, ...] = ()
     """The files that were read, in order."""
     digests: Mapping[str, str] = Field(default_factory=dict)
-    """By file, a hash of what was read of it: what a user agrees to is what is run."""
+    """By file, a hash of the content that was read: what a user agrees to is what is run."""

@@ -25,43 +25,42 @@ Cause = Literal[
     "off",
     "stopping",
 ]
-"""What is wrong with an upstream, in a word that state, metrics and tables share."""
+"""The kinds of trouble of an upstream, in the words of state, metrics and tables."""
 StateName = Literal["unseen", "idle", "starting", "ready", "failing", "off"]
-"""What an upstream does now, as `/ready`, metrics and tables tell it."""
+"""The states of an upstream, in the words of `/ready`, metrics and tables."""
 
 
 _INTERNAL_ERROR = -32603  # of JSON-RPC
 _OWN = f"agent-utilities/own-{token_hex(8)}"
-"""Under which an upstream's own error has its data; no upstream knows it, so that none can write it."""
+"""The key of the data of an upstream's own error; drawn at random, so that no upstream can forge it."""
 
 
 def with_own_error(message: Any, answers: object = None) -> Any:
-    """Return a message with its error, if it is one, marked as the upstream's own and made one that JSON-RPC has.
+    """Return a message; an error is marked as the upstream's own, and made valid JSON-RPC.
 
-    What isn't marked is the transport's: so no text of an upstream's is taken for the end of its connection. Its code
-    may be a text, as a database's or an operating system's is: who calls is to read what it says. Its id may be another
-    where the server did not read the request, which it `answers` all the same.
+    Errors without the mark are the transport's: so no text of an upstream's is taken for the end of its connection. A
+    code may be a text, as of a database or an operating system, which the caller is to read.
+
+    Args:
+        answers: the id of the request, where the server may have answered with another since it did not read that.
     """
-    told = message.get("error") if isinstance(message, Mapping) and "method" not in message else None
-    if told is None or (message.get("result") is not None):
+    raw = message.get("error") if isinstance(message, Mapping) and "method" not in message else None
+    if raw is None or (message.get("result") is not None):
         return message
-    error = told if isinstance(told, Mapping) else {"message": told}
+    error = raw if isinstance(raw, Mapping) else {"message": raw}
     code, text, data = (error.get(key) for key in ("code", "message", "data"))
     if type(code) is not int:
         code, data = _INTERNAL_ERROR, {"code": code} if data is None and code is not None else data
     text = text if isinstance(text, str) else to_json(error if text is None else text).decode()
-    given = message.get("id") if answers is None else answers
-    return {"jsonrpc": "2.0", "id": given, "error": {"code": code, "message": text, "data": {_OWN: data}}}
+    answered = message.get("id") if answers is None else answers
+    return {"jsonrpc": "2.0", "id": answered, "error": {"code": code, "message": text, "data": {_OWN: data}}}
 
 
 def read_json(data: bytes | bytearray) -> Any:
-    """Return what JSON says.
-
-    So it does of what JavaScript writes of a text that was cut within a character, what is not quite UTF-8, or nested
-    deeper.
+    """Return the value of JSON; halves of characters, as JavaScript writes them, and broken UTF-8 are replaced.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is no JSON.
     """
     try:
         return from_json(data)
@@ -73,14 +72,14 @@ def read_json(data: bytes | bytearray) -> Any:
 def with_own_errors(body: bytes, answers: object = None) -> bytes:
     """Return a message, or a batch of them, as JSON, with the upstream's own errors marked."""
     try:
-        told = read_json(body)
+        value = read_json(body)
     except ValueError:
         return body
-    return to_json([*map(with_own_error, told)] if isinstance(told, list) else with_own_error(told, answers))
+    return to_json([*map(with_own_error, value)] if isinstance(value, list) else with_own_error(value, answers))
 
 
 def own_data(data: Any) -> tuple[bool, Any]:
-    """Return whether the data is of an upstream's own error, and what it was there."""
+    """Return whether data is of an upstream's own error, and that error's data."""
     return (True, data[_OWN]) if isinstance(data, dict) and _OWN in data else (False, data)
 
 
@@ -103,7 +102,7 @@ class UpstreamError(AgentUtilitiesError, ConnectionError):
 
 @dataclass(frozen=True, slots=True)
 class UpstreamState:
-    """What an upstream does now.
+    """The state of an upstream.
 
     Args:
         name: `unseen`: never reached, so that its tools are absent. `idle`: not running, its tools are known.

@@ -1,4 +1,4 @@
-"""Where a gateway keeps what outlives it: snapshots in the user's cache; logs, consent and logins in their state."""
+"""The folders of a gateway: snapshots in the user's cache folder; logs, consent and logins in their state folder."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _VARIABLE = "MCP_GATEWAY_FOLDER"
 Part = Literal["snapshots", "logs", "consent", "tokens", "logins"]
 
 
-def gateway_folder(part: Part, given: str = "") -> Path:
-    """Return the folder of one part of what gateways keep."""
-    if given:
-        return expanded(given) / part
+def gateway_folder(part: Part, folder: str = "") -> Path:
+    """Return the folder of one part, within the configured folder if there is one."""
+    if folder:
+        return expanded(folder) / part
     return own_folder("cache" if part == "snapshots" else "state") / "gateway" / part
 
 
-def with_folder(environ: Mapping[str, str], given: str) -> Mapping[str, str]:
+def with_folder(environ: Mapping[str, str], folder: str) -> Mapping[str, str]:
     """Return an environment that names a gateway's folder, also where a settings file named it."""
-    is_named = not given or environ.get(_VARIABLE, "").strip() == given
-    return environ if is_named else {**environ, _VARIABLE: given}
+    is_named = not folder or environ.get(_VARIABLE, "").strip() == folder
+    return environ if is_named else {**environ, _VARIABLE: folder}

@@ -1,4 +1,4 @@
-"""How much an upstream may send, and how long a call may take: one value that stdio, HTTP and SSE are held to."""
+"""Limits of what an upstream may send and how long a call may take, the same for stdio, HTTP and SSE."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any
 
 MIB = 2**20
 N_PARTS = 2**14
-"""Values of a result, or of a question, that are judged by their types, at 5 to 10 microseconds each."""
+"""The most validated values of a result or a question, at 5 to 10 microseconds each."""
 TURN_LINES, TURN_BYTES = 16, 64 * 1024
-"""Lines, or bytes, after which whoever reads lets others do something, whatever was read."""
+"""Lines, or bytes, after which a reader lets the event loop turn."""
 LINES_A_SECOND, REST_S = 5_000, 0.005
-"""Lines in a second from which on each turn ends with a rest, so that a flood fills a pipe and not our time."""
+"""Lines a second above which each turn ends with a rest of so many seconds, so that a flood fills the pipe only."""
 LONG_S, LONGEST_REST_S = 0.05, 1.0
-"""Seconds of work on what was read, from which on the rest is as long as the work was, and its longest."""
+"""Seconds of work above which the rest is as long as the work was, and the longest rest."""
 
 
 class TooMuchError(ValueError):
-    """An upstream has sent more than is taken of it; the message names the number and the limit."""
+    """An upstream has sent more than a limit; the message names the number and the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one upstream may send.
+    """The limits of one upstream.
 
     Args:
         message_bytes: bytes of one message, after decompression.
-        call_s: seconds that a call may take in all, the time in which its caller is asked something included.
-        error_bytes: bytes that are read of a response which is an error or a redirect.
-        garbage_lines: lines on stdout since the last message that are none, blank ones included, which end a server.
+        call_s: seconds that a call may take in all, including questions to its caller.
+        error_bytes: bytes that are read of an error response or a redirect.
+        garbage_lines: lines on stdout in a row that are no message, blank ones included, after which a server is ended.
         garbage_bytes: the same in bytes.
     """
 
@@ -43,25 +43,25 @@ class Limits:
 
     @property
     def upstream_bytes(self) -> int:
-        """Bytes that may have come of unfinished messages, on all connections of one upstream together."""
+        """Bytes of unfinished messages on all connections of one upstream together."""
         return max(64 * MIB, self.message_bytes)
 
     @property
     def n_values(self) -> int:
-        """Values of one message: a reader's time goes by them, and hardly by bytes."""
+        """JSON values of one message: parsing time depends on them, and hardly on bytes."""
         return max(2**19, self.message_bytes // 32)
 
     def check_values(self, message: bytes | bytearray) -> None:
-        """Refuse a message of so many values that reading it would hold up everybody, by a `TooMuchError`.
+        """Refuse a message of so many values that parsing would block everybody, by a `TooMuchError`.
 
-        What reads JSON keeps the interpreter to itself until it is done, so that no thread helps. Counting costs a
-        tenth of a second at 16 MiB, and nothing below 256 KiB.
+        A JSON parser holds the interpreter until it is done, so a thread does not help. Counting costs a tenth of a
+        second at 16 MiB, and nothing below 256 KiB.
         """
         if len(message) <= self.n_values or _n_values(message) <= self.n_values:
             return
-        # Some of them may be within texts, such as a table's commas.
+        # Some of the characters may be within texts, such as a table's commas.
         plain = message.replace(b"\\\\", b"").replace(b'\\"', b"")
-        # With so many texts there are too many values, and the pieces of a split would cost much memory.
+        # So many texts are too many values, and splitting at them would cost much memory.
         is_over = plain.count(b'"') > 4 * self.n_values
         if is_over or _n_values(b"".join(plain.split(b'"')[::2])) > self.n_values:
             raise TooMuchError(f"a message of over {self.n_values:,} JSON values, {_HINT}")
@@ -71,46 +71,46 @@ _HINT = "the most that is taken; `maxMessageBytes` of its config raises it"
 
 
 def _n_values(data: bytes | bytearray) -> int:
-    """Return how many values JSON has that holds no texts, or a few more."""
+    """Return the number of values of JSON without texts, or a few more."""
     return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def check_parts(message: Mapping[str, Any]) -> None:
-    """Refuse a message of more than `N_PARTS` parts, by a `TooMuchError`: to judge each would hold up everybody.
+    """Refuse a message of more than `N_PARTS` parts, by a `TooMuchError`: validating each would block everybody.
 
-    What is not judged is free: structured content and `_meta`.
+    Structured content and `_meta` are not validated, and don't count.
     """
-    found: list[Any] = [value for key, value in message.items() if key not in ("structuredContent", "_meta")]
+    values: list[Any] = [value for key, value in message.items() if key not in ("structuredContent", "_meta")]
     n_parts = 0
-    while found:
-        value = found.pop()
+    while values:
+        value = values.pop()
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         n_parts += len(inner)
         if n_parts > N_PARTS:
             raise TooMuchError(
                 f"a message of over {N_PARTS:,} parts, such as blocks of content, the most that is taken"
             )
-        found += inner
+        values += inner
 
 
 class Unfinished:
-    """Bytes of messages that have begun to come of one upstream, on all of its connections together."""
+    """The number of bytes of unfinished messages of one upstream, on all of its connections together."""
 
     def __init__(self) -> None:
         self.n_bytes = 0
 
 
 class IncomingMessage:
-    """The message that is coming on one stream."""
+    """The unfinished message on one stream."""
 
     def __init__(self, limits: Limits, unfinished: Unfinished) -> None:
         self.limits, self._unfinished, self._n_bytes = limits, unfinished, 0
 
     def has(self, n_bytes: int) -> None:
-        """Count its bytes so far; 0 once it is whole, or dropped.
+        """Set its number of bytes so far; 0 once it is whole, or dropped.
 
         Raises:
-            TooMuchError: it has too many, or all of the upstream's together have.
+            TooMuchError: it is too long, or the upstream's unfinished messages together are.
         """
         n_more = n_bytes - self._n_bytes
         self._unfinished.n_bytes += n_more
@@ -124,13 +124,13 @@ class IncomingMessage:
 
 
 class Turns:
-    """Gives others their turn while something is read, however much there is to read."""
+    """Lets the event loop turn while something is read, however much there is to read."""
 
     def __init__(self) -> None:
         self._n_lines = self._n_bytes = self._second = self._n_in_second = 0
 
     async def after(self, n_bytes: int, worked_s: float = 0.0) -> None:
-        """Count a line, or a piece, that was read; wait where it is others' turn, longer where too much comes."""
+        """Count a line or piece that was read; yield to the event loop where that is due, longer in a flood."""
         self._n_lines += 1
         self._n_bytes += n_bytes
         if self._n_lines < TURN_LINES and self._n_bytes < TURN_BYTES:

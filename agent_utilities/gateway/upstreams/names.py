@@ -1,4 +1,4 @@
-"""The names and URIs that upstreams' components bear at the gateway: every host can take them, and they stay."""
+"""Names and URIs of upstreams' components at the gateway: valid for every host, and stable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from agent_utilities.policy.entry_names import EVERY_NAME
 
 LONGEST_URI = 8_192
-"""The longest URI that is matched with templates, or remembered, in characters."""
+"""The longest URI that is matched against templates or kept, in characters."""
 MAX_LENGTH = 64
 """The longest name that the strictest hosts take, in characters."""
 
@@ -20,21 +20,22 @@ _HASH_LENGTH = 12
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 _PLAIN = re.compile(r"(?!.*_[0-9a-f]{12}\Z)[A-Za-z0-9_-]+\Z")
 _OF_THE_GATEWAY = frozenset((*EVERY_NAME, "capability", "show_context"))
-"""Names that mean a tool of the gateway's own, where it is listed."""
+"""Names of the gateway's own tools."""
 _VALUE = re.compile(r"\{[^{}]*\}")
 
 
 class Namespace:
     """The prefixes of a gateway's upstreams: no two of them can list a component of one name.
 
-    What a name becomes follows from the configured upstreams alone, not from what any of them lists, nor from the order
-    in which they are reached: a name that a caller or an operator's rule knows keeps its meaning.
+    A name here depends on the configured upstreams alone, not on what they list or when they are reached: a name in an
+    operator's rule keeps its meaning.
 
-    A name that two upstreams could give (`a_b_c`, by `a` and by `a_b`) belongs to the longer prefix; the other gets a
-    hash. So does a name that looks as if it had one, such that nobody can take the place of a hashed name.
+    A name that two upstreams could have (`a_b_c`, of `a` and of `a_b`) belongs to the longer prefix; the other gets a
+    hash. So does a name that looks as if it had one: nobody can take the place of a hashed name.
 
-    `own` has prefixes that the operator wrote, by upstream. An empty one leaves its upstream's names as they are, but
-    for those that are another's by its prefix, or the gateway's; all such upstreams are one space, see `names_here`.
+    Args:
+        own: prefixes that the operator wrote, by upstream. With an empty one names stay as they are, but for those that
+            are another's by its prefix, or the gateway's; all such upstreams share one space, see `names_here`.
     """
 
     def __init__(self, upstreams: Iterable[str], own: Mapping[str, str | None] = MappingProxyType({})) -> None:
@@ -52,7 +53,7 @@ class Namespace:
     def namespaced(self, upstream: str, name: str) -> str:
         """Return the name of an upstream's tool or prompt: `git_git_status`.
 
-        One that would be longer than 64 characters, or have others than `A-Z a-z 0-9 _ -`, is given by its readable
+        One that would be longer than 64 characters, or have others than `A-Z a-z 0-9 _ -`, becomes its readable
         beginning and a hash of the original.
         """
         prefix = self.prefixes[upstream]
@@ -69,7 +70,7 @@ class Namespace:
         return f"{scheme}://{prefix}/{rest}" if separator else f"{prefix}+{uri}"
 
     def notices(self) -> tuple[str, ...]:
-        """Return a line for each upstream whose prefix is not its name, nor what its operator wrote."""
+        """Return a line for each upstream whose prefix is neither its name nor what its operator wrote."""
         return tuple(
             f"upstream {name!r}: its tools bear the prefix {prefix!r}, since its "
             + ("name" if self._own[name] is None else f"prefix {self._own[name]!r}")
@@ -80,19 +81,19 @@ class Namespace:
 
 
 def head(prefix: str) -> str:
-    """Return what names with a prefix begin with."""
+    """Return the beginning of names with a prefix."""
     return f"{prefix}_" if prefix else ""
 
 
 Here = tuple[dict[tuple[str, str], str], list[str]]
-"""By upstream and what it calls a component, what that is called here; and a line for each changed or left out."""
+"""By upstream and a component's own name, its name here; and a line for each that is changed or left out."""
 
 
 def names_here(namespace: Namespace, listed: Mapping[str, Sequence[str]]) -> Here:
     """Return the names of one kind of component of all upstreams.
 
-    What upstreams without a prefix both list is left out of both: whoever comes later can't take what a caller or a
-    rule knows as another's, and a deny of that name is not lifted by giving it another.
+    A name that two upstreams without a prefix list is left out of both: a later upstream can't take over a name that a
+    caller or a rule knows, and a deny of that name can't be evaded by another name.
     """
     here: dict[tuple[str, str], str] = {}
     holders: dict[str, list[str]] = {}
@@ -115,7 +116,7 @@ def names_here(namespace: Namespace, listed: Mapping[str, Sequence[str]]) -> Her
 def uris_here(namespace: Namespace, listed: Mapping[str, Sequence[str]]) -> Here:
     """Return the URIs of one kind of component of all upstreams: their own, since results of calls link to them.
 
-    Where two upstreams list one URI, the first in the order of the config keeps it; the other's bears its prefix behind
+    Where two upstreams list one URI, the first in the order of the config keeps it; the other's gets its prefix behind
     the scheme, as with FastMCP's namespaces.
     """
     here: dict[tuple[str, str], str] = {}
@@ -123,12 +124,12 @@ def uris_here(namespace: Namespace, listed: Mapping[str, Sequence[str]]) -> Here
     notices = []
     for upstream, originals in listed.items():
         for original in dict.fromkeys(originals):
-            uri, told = original, f"upstream {upstream!r}: the resource {original!r} is"
+            uri, line = original, f"upstream {upstream!r}: the resource {original!r} is"
             if (holder := holders.get(_shape(uri), upstream)) != upstream:
                 uri = namespace.prefixed_uri(upstream, original)
-                notices.append(f"{told} listed as {uri!r}, since upstream {holder!r} has that URI too")
+                notices.append(f"{line} listed as {uri!r}, since upstream {holder!r} has that URI too")
             if (holder := holders.setdefault(_shape(uri), upstream)) != upstream:
-                notices.append(f"{told} left out, the URI {uri!r} is taken by upstream {holder!r}")
+                notices.append(f"{line} left out, the URI {uri!r} is taken by upstream {holder!r}")
                 continue
             here[upstream, original] = uri
     return here, notices
@@ -150,12 +151,12 @@ def _prefixes(own: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def _is_plain(name: str, max_length: int = MAX_LENGTH) -> bool:
-    """Whether a name can be taken as it is; one that looks as if it had a hash can't."""
+    """Whether a name is valid as it is; one that looks as if it had a hash is not."""
     return len(name) <= max_length and _PLAIN.match(name) is not None
 
 
 def _hashed(name: str, original: tuple[str, ...], max_length: int = MAX_LENGTH) -> str:
-    """Return a name's readable beginning and a hash of the original: the same in every process, for ever."""
+    """Return a name's readable beginning and a hash of the original: stable across processes and versions."""
     digest = blake2b(digest_size=_HASH_LENGTH // 2)
     for part in original:
         digest.update(len(part).to_bytes(4) + part.encode("utf-8", "surrogatepass"))
@@ -164,12 +165,12 @@ def _hashed(name: str, original: tuple[str, ...], max_length: int = MAX_LENGTH) 
 
 
 def _shape(uri: str) -> str:
-    """Return what templates of the same URIs have in common, whatever they call their values."""
+    """Return a URI template without the names of its values, the same for templates of the same URIs."""
     return _VALUE.sub("{}", uri)
 
 
 def original_uri(uri: str, here: str, original: str) -> str:
-    """Return the upstream's own URI of one that a template makes here."""
+    """Return the upstream's own URI for a URI of a template here."""
     if here == original:
         return uri
     scheme, separator, _ = original.partition("://")

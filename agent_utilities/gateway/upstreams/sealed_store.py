@@ -1,4 +1,4 @@
-"""What is secret at rest: entries sealed by the operator's key, each bound to its name, in files that tell nothing."""
+"""Secrets at rest: entries encrypted by the operator's key, each bound to its name, in files with opaque names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from agent_utilities.runtime.process_io import expanded, open_regular, read_whol
 logger = logging.getLogger(__name__)
 
 FORMAT = b"agent-utilities sealed 1\n"
-"""The first bytes of a file, which are also part of what is sealed."""
+"""The first bytes of a file, which are also authenticated."""
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
 _HINT = "make one by `agent-utilities key new`, and keep it: what was sealed by another key is lost"
@@ -33,10 +33,10 @@ def new_key() -> str:
 
 
 def read_key(text: str, file: str) -> bytes:
-    """Return the operator's key, out of a setting's text or else a file.
+    """Return the operator's key from a setting's text, or else from a file.
 
     Raises:
-        SettingsError: there is none, or it is none; the error never shows it.
+        SettingsError: it is missing or invalid; the error never shows it.
     """
     source = "env MCP_SECRET_KEY"
     if not text and file:
@@ -59,16 +59,16 @@ def read_key(text: str, file: str) -> bytes:
 
 
 class SealedStore:
-    """Entries by their names, AES-GCM under one key, a nonce of its own for each write.
+    """Entries by their names, AES-GCM under one key, with a fresh nonce for each write.
 
-    An entry's name is the associated data of its seal: under the name of another it does not open, so that nobody who
-    can write to the folder gives one person another's. What can't be opened is as none, and a log line says so. An
-    earlier state of the same entry does open: the store can't know that there was a later one.
+    An entry's name is its associated data: it does not decrypt under another name, so that write access to the folder
+    can't swap entries between people. An entry that does not decrypt counts as missing, and is logged. An earlier
+    version of the same entry does decrypt: replay is not detected.
 
     Its methods wait for the disk: call them in a thread.
 
     Args:
-        folder: where entries are kept (0700, files 0600).
+        folder: the folder of the entries (0700, files 0600).
         key: 32 bytes.
     """
 
@@ -76,13 +76,13 @@ class SealedStore:
         self._folder, self._aead, self._key = folder, AESGCM(key), key
 
     def load(self, kind: type[_M], *name: str) -> _M | None:
-        """Return what an entry holds; None where there is none, or it can't be opened."""
-        told = _as_bytes(name)
+        """Return an entry; None where there is none, or it can't be decrypted."""
+        bound_to = _as_bytes(name)
         try:
-            with open_regular(self._file(told)) as file:
+            with open_regular(self._file(bound_to)) as file:
                 content = file.read()
             nonce, sealed = content[len(FORMAT) :][:_NONCE_BYTES], content[len(FORMAT) + _NONCE_BYTES :]
-            return kind.model_validate_json(self._aead.decrypt(nonce, sealed, told))
+            return kind.model_validate_json(self._aead.decrypt(nonce, sealed, bound_to))
         except FileNotFoundError:
             return None
         except (InvalidTag, ValidationError, ValueError):
@@ -93,23 +93,22 @@ class SealedStore:
         return None
 
     def save(self, entry: BaseModel, *name: str) -> None:
-        """Keep an entry in place of the one before, whole or not at all; `OSError` where it can't be written."""
-        told, nonce = _as_bytes(name), os.urandom(_NONCE_BYTES)
+        """Replace an entry atomically; `OSError` where it can't be written."""
+        bound_to, nonce = _as_bytes(name), os.urandom(_NONCE_BYTES)
         content = entry.model_dump_json(by_alias=True, exclude_unset=True).encode()
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder.chmod(0o700)
-        write_whole(self._file(told), FORMAT + nonce + self._aead.encrypt(nonce, content, told))
+        write_whole(self._file(bound_to), FORMAT + nonce + self._aead.encrypt(nonce, content, bound_to))
 
     def remove(self, *name: str) -> None:
-        """Forget an entry."""
         self._file(_as_bytes(name)).unlink(missing_ok=True)
 
-    def _file(self, told: bytes) -> Path:
-        """Return an entry's file; its name is a hash that takes the key, so that no guess can be checked against it."""
-        digest = blake2b(told, digest_size=16, key=self._key, person=b"file name").hexdigest()
+    def _file(self, bound_to: bytes) -> Path:
+        """Return an entry's file, whose name is a keyed hash, so that no guess can be checked against it."""
+        digest = blake2b(bound_to, digest_size=16, key=self._key, person=b"file name").hexdigest()
         return self._folder / f"{digest}.sealed"
 
 
 def _as_bytes(name: tuple[str, ...]) -> bytes:
-    """Return a name such that no two are alike, whatever is in their parts."""
+    """Return an unambiguous encoding of a name."""
     return FORMAT + json.dumps(name).encode()

@@ -1,8 +1,8 @@
-"""What of an upstream's config is secret, and texts with that left out.
+"""The secrets in an upstream's config, and texts with them hidden.
 
 Every value of a config is wrapped as a secret, `en_US` and `/home/me/notes` too. Hiding those as well would mutilate
-what upstreams write about themselves, so a value counts as a secret by the name it is given under (`API_KEY`), or by
-its looks: anything but plain words, short numbers, versions and paths.
+upstreams' texts, so a value counts as a secret by its name (`API_KEY`), or by its form: anything but plain words, short
+numbers, versions and paths.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agent_utilities.gateway.upstreams.snapshot import Snapshot
 
 HIDDEN = "[hidden]"
-"""What stands in the place of a secret."""
+"""The replacement of a secret."""
 
 _NAMED = re.compile(
     r"(?i)(key|token|secret|passw(or)?d|passphrase|pwd|credentials?|auth(orization)?|cookie|bearer|basic|_pat|dsn|jwt|signature|webhook)s?$"
@@ -34,7 +34,7 @@ _SHORTEST, _SHORTEST_WORD, _SHORTEST_OF_A_PATH = 5, 6, 16
 
 
 def secrets_of(config: UpstreamConfig) -> tuple[str, ...]:
-    """Return the secrets that a config holds, in every spelling that they may come back in, longest first."""
+    """Return the secrets of a config, in every spelling that an upstream may repeat them in, longest first."""
     values = [(name, value.get_secret_value()) for name, value in (*config.env.items(), *config.headers.items())]
     if config.auth is not None and config.auth.get_secret_value() != "oauth":
         values.append(("auth", config.auth.get_secret_value()))
@@ -43,9 +43,9 @@ def secrets_of(config: UpstreamConfig) -> tuple[str, ...]:
     words = ["", *(arg.get_secret_value() for arg in config.args)]
     values += [(before if before.startswith("-") else "", word) for before, word in pairwise(words)]
     values.append(("", config.url.get_secret_value()))
-    found = {secret for name, value in values for secret in _secrets_in(value, is_named=_is_named(name))}
-    found.update([quote(secret, safe="") for secret in found])
-    return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
+    secrets = {secret for name, value in values for secret in _secrets_in(value, is_named=_is_named(name))}
+    secrets.update([quote(secret, safe="") for secret in secrets])
+    return tuple(sorted(secrets, key=lambda secret: (-len(secret), secret)))
 
 
 def without(secrets: Sequence[str], text: str) -> str:
@@ -54,33 +54,33 @@ def without(secrets: Sequence[str], text: str) -> str:
 
 
 def without_secrets(snapshot: Snapshot, secrets: Sequence[str]) -> Snapshot:
-    """Return a snapshot that none of the secrets stands in; the same one where none does.
+    """Return a snapshot without any of the secrets of `secrets_of`; the same one where it has none.
 
-    In what is read (descriptions, instructions, schemas) a secret is hidden. A component whose name or address holds
-    one can't be renamed, so it is left out, and `problems` says so. Secrets are as `secrets_of` gives them.
+    In descriptions, instructions and schemas a secret is hidden. A component with a secret in its name or address is
+    left out, since it can't be renamed, and `problems` says so.
     """
     if not secrets:
         return snapshot
     pattern = re.compile("|".join(map(re.escape, secrets)))
     content = snapshot.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    told: dict[str, Any] = {**content, "problems": list(snapshot.problems)}
+    kept: dict[str, Any] = {**content, "problems": list(snapshot.problems)}
     for kind in ("tools", "prompts", "resources", "templates", "skills"):
         components = content.get(kind, [])
-        told[kind] = [
+        kept[kind] = [
             each for each in components if not any(pattern.search(str(each.get(key, ""))) for key in _IDENTITY)
         ]
-        if n_left_out := len(components) - len(told[kind]):
+        if n_left_out := len(components) - len(kept[kind]):
             problem = f"{n_left_out} of {kind} left out: a secret of the config stands in its name or address"
-            told["problems"].append(problem)
+            kept["problems"].append(problem)
     own = {"upstream": snapshot.upstream, "config_digest": snapshot.config_digest}
-    cleaned = {key: _cleaned(value, pattern) for key, value in told.items()} | own
+    cleaned = {key: _cleaned(value, pattern) for key, value in kept.items()} | own
     if all(cleaned[key] == value for key, value in content.items()):
         return snapshot
     return type(snapshot).model_validate(cleaned)
 
 
 def _secrets_in(value: str, *, is_named: bool) -> Iterator[str]:
-    """Yield what is secret of a value: all of it, and each part that might be told alone."""
+    """Yield the secrets in a value: all of it, and each part that might appear alone."""
     if "://" in value:
         yield from _secrets_of_url(value)
         return
@@ -89,7 +89,7 @@ def _secrets_in(value: str, *, is_named: bool) -> Iterator[str]:
         return
     pieces = [piece for piece in _SEPARATORS.split(value) if piece]
     parts = [piece for piece in pieces if not _is_plain(piece)]
-    for name, piece in pairwise(pieces):  # secret by the one before it, as in `Authorization: Bearer abcdefgh`
+    for name, piece in pairwise(pieces):  # secret by the piece before, as in `Authorization: Bearer abcdefgh`
         parts += [piece] * (_is_named(name) and len(piece) >= _SHORTEST_WORD and not _is_named(piece))
     if is_named and len(pieces) == 1 and len(value) >= _SHORTEST_WORD:
         parts.append(pieces[0])
@@ -99,11 +99,11 @@ def _secrets_in(value: str, *, is_named: bool) -> Iterator[str]:
 
 
 def _secrets_of_url(value: str) -> Iterator[str]:
-    """Yield the password, the secret parameters and the random parts of an address that stands in a value."""
+    """Yield the password, the secret parameters and the random parts of each address in a value."""
     for address in re.findall(r"[a-zA-Z][\w+.-]*://[^\s\"'<>]+", value):
         try:
             parts = urlsplit(address)
-            user, password, _ = parts.username, parts.password, parts.port  # which a / in the password may stand for
+            user, password, _ = parts.username, parts.password, parts.port  # invalid where the password has a /
         except ValueError:
             yield value
             continue
@@ -118,24 +118,24 @@ def _secrets_of_url(value: str) -> Iterator[str]:
 
 
 def _secrets_of_path(path: str) -> Iterator[str]:
-    """Yield the parts of a path that only a secret looks like, as those of a webhook's address."""
+    """Yield the parts of a path that look like secrets, as in a webhook's address."""
     for part in re.split(r"[/\\]", path):
         if len(part) >= _SHORTEST_OF_A_PATH and not _is_plain(part):
             yield part
 
 
 def _is_named(name: str) -> bool:
-    """Return whether what is given under a name is secret by that name."""
+    """Whether values of a name are secret."""
     return _NAMED.search(name) is not None
 
 
 def _is_plain(piece: str) -> bool:
-    """Return whether a piece reads as words, short numbers or a version, such as `us-east-1` or `gpt-4o`."""
+    """Whether a piece reads as words, short numbers or a version, such as `us-east-1` or `gpt-4o`."""
     return not ISSUED.search(piece) and all(_PLAIN_PART.fullmatch(part) for part in _WORD_SEPARATORS.split(piece))
 
 
 def _cleaned(value: Any, pattern: re.Pattern[str]) -> Any:
-    """Return JSON with what matches hidden, in keys too."""
+    """Return JSON with matches hidden, in keys too."""
     if isinstance(value, str):
         return pattern.sub(HIDDEN, value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Snapshots on disk, so that a gateway lists every tool before any upstream runs; what can't be kept delays none."""
+"""Snapshots on disk, from which a gateway lists every tool before any upstream runs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 FORMAT = "agent-utilities snapshot 1"
-"""The first words of a file. Files of another format are for another version of this package."""
+"""The first words of a file; files of another format are of another version of this package."""
 SUFFIX = ".snapshot"
 LATE_SUFFIX = ".late"
-"""Of an empty file in place of a snapshot: its upstream failed, or came late, when lists waited for it."""
+"""The suffix of an empty file in place of a snapshot: its upstream failed, or came late, when lists waited for it."""
 PARTIAL_SUFFIX = ".partial"
 
 
 def stem_of(upstream: str) -> str:
-    """Return how the names of all files of an upstream begin: readable, and no two upstreams' alike."""
+    """Return the beginning of the names of an upstream's files: readable and unique."""
     readable = re.sub(r"[^A-Za-z0-9_-]", "_", upstream)[:60]
     return f"{readable}-{blake2b(upstream.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}."
 
@@ -39,12 +39,12 @@ def file_name(upstream: str, config_digest: str, suffix: str = SUFFIX) -> str:
 
 
 def read(path: Path) -> Snapshot:
-    """Return the snapshot that a file holds.
+    """Return the snapshot in a file.
 
-    The digest of what it lists is taken from the file, so that a start hashes nothing but the file's bytes.
+    Its digest comes from the file too, so that a start hashes nothing but the file's bytes.
 
     Raises:
-        ValueError: the file is of another format, cut short, changed, or holds no snapshot that this version can read.
+        ValueError: the file is of another format, cut short, changed, or invalid for this version.
         OSError: it can't be read; `FileNotFoundError` where there is none.
     """
     from agent_utilities.gateway.upstreams.snapshot import Snapshot
@@ -69,30 +69,30 @@ def _checksum(content: bytes) -> str:
 logger = logging.getLogger(__name__)
 
 N_CONFIGS = 8
-"""How many configs of one upstream are remembered: gateways of several projects share a folder."""
+"""The most configs of one upstream with files: gateways of several projects share a folder."""
 LONGEST_S = 90 * 24 * 3600.0
 """Seconds after which a file that nobody renewed is removed."""
 PARTIAL_LONGEST_S = 3600.0
-"""Seconds after which a file that was never finished counts as a killed process's."""
+"""Seconds after which an unfinished file counts as left behind by a killed process."""
 
 
 class SnapshotStore:
-    """One file for each upstream and config digest, shared by processes: each is swapped whole.
+    """One file for each upstream and config digest, shared by processes, and replaced atomically.
 
-    What is saved has no secret of a config in it: whoever takes a snapshot leaves them out (`secrets.py`).
-    An upstream whose file can't be read counts as never reached, with a warning; its next listing replaces the file.
-    Where nothing can be written (a full disk, a folder of somebody else's) snapshots stay in memory: `problem` and one
-    warning say so. They are kept in a folder `1` of their own (0700, files 0600).
+    Snapshots have no secret of a config in them (`secrets.py`). An upstream whose file can't be read counts as never
+    reached, with a warning; its next listing replaces the file. Where nothing can be written (a full disk, another
+    user's folder) snapshots stay in memory: `problem` and one warning say so. Files are in a folder `1` of their own
+    (0700, files 0600).
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "1"
         self.problem = ""
-        """Why the last could not be kept on disk, so that it is in memory only; empty where it could."""
+        """Why the last one could not be written; empty where it could."""
         self._in_memory: dict[str, Snapshot] = {}
 
     def load(self, config: UpstreamConfig) -> Snapshot | None:
-        """Return what an upstream last listed with this config; None where that is not known."""
+        """Return the last snapshot of an upstream with this config, if any."""
         in_memory = self._in_memory.get(config.name)
         if in_memory is not None and in_memory.config_digest == config.digest:
             return in_memory
@@ -110,10 +110,7 @@ class SnapshotStore:
         return None
 
     def save(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot in place of the one before: a reader, or a kill, finds the old or the new one, whole.
-
-        It waits for the disk: call it in a thread.
-        """
+        """Replace a snapshot atomically; call it in a thread."""
         self._in_memory[snapshot.upstream] = snapshot
         own = snapshot.upstream, snapshot.config_digest
 
@@ -127,11 +124,11 @@ class SnapshotStore:
         self._keep(snapshot.upstream, write)
 
     def is_late(self, config: UpstreamConfig) -> bool:
-        """Whether an upstream without a snapshot failed, or came late, when lists waited for it, and is not again."""
+        """Whether an upstream without a snapshot failed, or came late, when lists waited for it; they wait no more."""
         return os.path.exists(self.folder / file_name(config.name, config.digest, LATE_SUFFIX))
 
     def note_late(self, config: UpstreamConfig) -> None:
-        """Remember that an upstream failed, or came late, until it has a snapshot. Call it in a thread."""
+        """Store that an upstream failed, or came late, until it has a snapshot; call it in a thread."""
         self._keep(config.name, (self.folder / file_name(config.name, config.digest, LATE_SUFFIX)).touch)
 
     def _keep(self, upstream: str, write: Callable[[], None]) -> None:
@@ -150,14 +147,14 @@ class SnapshotStore:
 
 
 def _check_owner(folder: Path) -> None:
-    """Raise where a folder is somebody else's, who could have a gateway list what they like."""
+    """Raise where a folder is another user's, who could forge what the gateway lists."""
     user, owner = (os.geteuid(), folder.lstat().st_uid) if hasattr(os, "geteuid") else (0, 0)
     if user not in (0, owner):
         raise PermissionError(f"the folder belongs to user {owner}, not to {user}")
 
 
 def _remove_old(folder: Path, upstream: str) -> None:
-    """Remove what the bounds leave no room for; what another process removes meanwhile is left to it."""
+    """Remove files beyond the bounds."""
     now = time.time()
     with suppress(OSError), os.scandir(folder) as entries:
         ages = {Path(entry.path): now - entry.stat().st_mtime for entry in entries}

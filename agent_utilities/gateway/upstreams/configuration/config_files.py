@@ -1,4 +1,4 @@
-"""Config files of every host, read into one value; what is wrong with one server costs none of the others."""
+"""Reads config files of every host into one value; an invalid server does not affect the others."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ MAX_SERVERS = 1000
 
 def read_told(
     path: Path,
-    told: Mapping[str, Any],
+    content: Mapping[str, Any],
     environ: Mapping[str, str],
     folder: Path,
     files: Collection[Path] = (),
     *,
     keeps_references: bool = False,
 ) -> tuple[dict[str, UpstreamConfig | None], Reader]:
-    """Return what each server of a file comes to, None for one that is left out, and the reader with what it tells."""
-    reader = Reader(reading_of(path, told, environ, folder, keeps_references=keeps_references))
+    """Return each server of a file, None for one that is left out, and the reader with its problems and notices."""
+    reader = Reader(reading_of(path, content, environ, folder, keeps_references=keeps_references))
     servers: dict[str, UpstreamConfig | None] = {}
-    places = list(containers(told, folder))
+    places = list(containers(content, folder))
     if not places:
         reader.notices.append(f'{shown(str(path), 1000)}: it has no servers; they stand under "mcpServers"')
     for place, entries in places:
@@ -44,7 +44,7 @@ def read_told(
             refuse(f"{place!r} has {len(entries)} servers", path, f"{MAX_SERVERS} are the most")
         for name, entry in entries.items():
             upstream = reader.read(name, entry, f"{path}: {place}.{name}" if place else f"{path}: {name}")
-            if upstream is not None and is_kept_off(name, told):
+            if upstream is not None and is_kept_off(name, content):
                 upstream = upstream.model_copy(update={"enabled": False})
             if upstream is not None and _is_gateway_of(upstream, files):
                 reader.notices.append(f"{upstream.source}: is this gateway itself, and left out")
@@ -55,7 +55,7 @@ def read_told(
 
 
 def _is_gateway_of(upstream: UpstreamConfig, files: Collection[Path]) -> bool:
-    """Whether a server is a gateway of one of these files, or of what it finds: it would start itself, without end."""
+    """Whether a server is a gateway of one of these files, or of a file that it looks for: it would start itself."""
     words = [upstream.command, *(arg.get_secret_value() for arg in upstream.args)]
     for index, (program, command) in enumerate(pairwise(words)):
         if re.split(r"[/\\]", program)[-1].removesuffix(".exe") == "agent-utilities" and command == "gateway":
@@ -69,8 +69,8 @@ def _is_gateway_of(upstream: UpstreamConfig, files: Collection[Path]) -> bool:
 def read_config(files: Sequence[Path], environ: Mapping[str, str], *, folder: Path | None = None) -> GatewayConfig:
     """Return every server that the files configure, a later file's in the place of an earlier one's of its name.
 
-    A server that something is wrong with is left out, and so is an earlier file's of its name: what was written over
-    must not come back by a mistake. A problem tells why.
+    An invalid server is left out with a problem that says why, and so is an earlier file's of its name: a mistake must
+    not bring back what was overridden.
 
     Args:
         folder: what `${workspaceFolder}` is in a user's own file; the working folder where None.
@@ -103,24 +103,24 @@ def read_config(files: Sequence[Path], environ: Mapping[str, str], *, folder: Pa
     )
 
 
-def read_servers(told: Mapping[str, Any], environ: Mapping[str, str]) -> GatewayConfig:
+def read_servers(content: Mapping[str, Any], environ: Mapping[str, str]) -> GatewayConfig:
     """Return every server that the content of a config file configures.
 
     Args:
-        told: the content, such as `{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}}`.
+        content: such as `{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}}`.
 
     Raises:
-        ConfigError: it can't be read as a config file's.
+        ConfigError: it is not valid as a config file's.
     """
-    servers, reader = read_told(Path("mcp.json"), told, environ, Path.cwd())
+    servers, reader = read_told(Path("mcp.json"), content, environ, Path.cwd())
     upstreams = _apart(servers, reader.problems)
     return GatewayConfig(upstreams=upstreams, problems=tuple(reader.problems), notices=tuple(reader.notices))
 
 
 def _apart(servers: Mapping[str, UpstreamConfig | None], problems: list[str]) -> tuple[UpstreamConfig, ...]:
-    """Return the servers that could be taken, without those of which two would have one prefix since one is written so.
+    """Return the valid servers, without any two that would share a prefix because the operator wrote one of them so.
 
-    Neither has it, for a rule or a caller may know its names as the other's (law L2).
+    Both are left out, since a rule or a caller may know the names of one as the other's (law L2).
     """
     names = Namespace(servers, {name: each.prefix if each else None for name, each in servers.items()}).prefixes
     there = [each for each in servers.values() if each is not None]
@@ -135,7 +135,7 @@ def _apart(servers: Mapping[str, UpstreamConfig | None], problems: list[str]) ->
 
 
 def read_unfilled(path: Path, content: bytes, environ: Mapping[str, str]) -> tuple[UpstreamConfig, ...]:
-    """Return a file's servers with every value of the environment left a reference, for a person to see."""
+    """Return a file's servers with every value of the environment left as a reference, to be shown to a person."""
     servers, _ = read_told(path, parsed(content, path), environ, Path.cwd(), [path], keeps_references=True)
     return tuple(filter(None, servers.values()))
 

@@ -1,4 +1,4 @@
-"""What a config file says, JSON as editors take it, TOML or YAML, and how messages show it. It may be a stranger's."""
+"""Parses config files: JSON with comments, TOML or YAML, which may be a stranger's; and shows them in messages."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from agent_utilities.runtime.shown import shown
 
 
 def described(value: object) -> str:
-    """Return what a value is, without the value: `a text`, `a list`."""
+    """Return the type of a value in words: `a text`, `a list`."""
     names = {dict: "an object", list: "a list", str: "a text", bool: "a switch", int: "a number", float: "a number"}
     return "null" if value is None else next((name for kind, name in names.items() if isinstance(value, kind)), "odd")
 
 
 MAX_BYTES = 8 * 1024 * 1024
-"""The largest file that is read. `~/.claude.json`, which keeps a history, is the largest that hosts write."""
+"""The largest file that is read; `~/.claude.json`, which keeps a history, is the largest that hosts write."""
 
 MAX_COMMENTED = 1024 * 1024
-"""The longest text whose comments are looked for, in characters: people write those, and programs the long ones."""
+"""The longest text that may have comments, in characters: longer ones are written by programs."""
 
 MAX_YAML = 256 * 1024
 """The longest YAML that is read, in characters: it takes some seconds a megabyte."""
@@ -37,7 +37,7 @@ _YAML_SCALARS = (
     ("float", r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z", [*"-+.0123456789"]),
     ("merge", r"<<\Z", ["<"]),
 )
-"""What is no text in YAML 1.2, which hosts read: to PyYAML `no` is a switch, `22:30` a number, and a date a date."""
+"""The scalars of YAML 1.2, which hosts read; PyYAML's 1.1 reads `no` as a switch, and `22:30` as a number."""
 
 _COMMENT_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*+"?|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _COMMA_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*+"?|,(?=\s*[}\]])', re.DOTALL)
@@ -47,8 +47,7 @@ def read_bytes(path: Path) -> bytes:
     """Return a file's content.
 
     Raises:
-        ConfigError: there is none, it is no regular file (a folder, a pipe, a device), may not be read, or is too
-            large.
+        ConfigError: it does not exist, is no regular file (a folder, a pipe, a device), is too large, or unreadable.
     """
     try:
         return read_whole(path, MAX_BYTES)
@@ -60,43 +59,43 @@ def read_bytes(path: Path) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text, in whatever form of Unicode; `ConfigError` as of `read_bytes`, or where it is no text."""
+    """Return a file's text, in any encoding of Unicode; `ConfigError` as of `read_bytes`, or where it is no text."""
     return _decoded(read_bytes(path), path)
 
 
 def parsed(content: bytes, path: Path) -> dict[str, Any]:
-    """Return what a file says; of a key that stands twice the last value, as JSON readers do.
+    """Return the object in a file; of a duplicate key the last value, as JSON readers do.
 
     JSON may have comments, commas before closing brackets, and a byte order mark, and be in UTF-8, UTF-16 or UTF-32.
     A file whose name ends in `.toml` is TOML, one whose name ends in `.yaml` or `.yml` is YAML.
 
     Raises:
-        ConfigError: it is empty, says something else than an object, or is neither; with line and column.
+        ConfigError: it is empty, invalid, or no object; with line and column.
     """
     text = _decoded(content, path)
     if not text.strip():
         refuse("the file is empty", path, 'write {"mcpServers": {"NAME": {"command": "…"}}}')
     form = "JSON" if text.lstrip().startswith("{") and form_of(path) == "TOML" else form_of(path)  # no TOML begins so
     try:
-        told = tomllib.loads(text) if form == "TOML" else _yaml(text) if form == "YAML" else _json(text)
+        value = tomllib.loads(text) if form == "TOML" else _yaml(text) if form == "YAML" else _json(text)
     except RecursionError:
         refuse("nested too deep", path, "write fewer objects or lists in one another")
     except ValueError as error:
         refuse(f"not {form}: {str(error)[:80]}", path, "mend the file there")
-    if not isinstance(told, dict):
+    if not isinstance(value, dict):
         refuse(f"no {form} object", path, 'write {"mcpServers": {"NAME": {"command": "…"}}}')
-    return told
+    return value
 
 
 def form_of(path: Path) -> Literal["JSON", "TOML", "YAML"]:
-    """Return what a file is written in, by its name."""
+    """Return the format of a file, by its name."""
     if path.suffix in (".yaml", ".yml"):
         return "YAML"
     return "TOML" if path.suffix == ".toml" else "JSON"
 
 
 def refuse(what: str, path: Path, hint: str) -> NoReturn:
-    """Refuse a file, always by a `ConfigError`."""
+    """Raise a `ConfigError` about a file."""
     raise ConfigError(what, shown(str(path), 1000), "config file", hint)
 
 
@@ -111,7 +110,7 @@ def _decoded(content: bytes, path: Path) -> str:
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):  # brackets in a comment count for nothing
+    except (ValueError, RecursionError):  # it may have comments
         if len(text) > MAX_COMMENTED:
             raise
         return json.loads(_plain(text))
@@ -145,10 +144,10 @@ def _yaml(text: str) -> Any:
 
 
 def _plain(text: str) -> str:
-    """Return JSON with comments and trailing commas turned to spaces, so that lines and columns stay."""
+    """Return JSON with comments and trailing commas replaced by spaces, so that lines and columns stay."""
 
-    def blank(found: re.Match[str]) -> str:
-        return found[0] if found[0].startswith('"') else re.sub(r"[^\n]", " ", found[0])
+    def blank(match: re.Match[str]) -> str:
+        return match[0] if match[0].startswith('"') else re.sub(r"[^\n]", " ", match[0])
 
     return _COMMA_OR_STRING.sub(blank, _COMMENT_OR_STRING.sub(blank, text))
 
@@ -156,7 +155,7 @@ def _plain(text: str) -> str:
 def read_env_file(path: Path) -> Mapping[str, str]:
     """Return the variables of a file of `NAME=value` lines; quotes, `export` and comments are as in any `.env`.
 
-    Values are taken as they stand: `$NAME` in one is no variable, so that a password may have a dollar.
+    Values are literal: `$NAME` in one is no variable, so that a password may have a dollar.
 
     Raises:
         ConfigError: there is no such file, or it can't be read.

@@ -1,7 +1,7 @@
-"""Values of a server's entry as people write them, turned into what `UpstreamConfig` takes, which judges them.
+"""Converts values of a server's entry, as people write them, for `UpstreamConfig`, which validates them.
 
-Each raises `Unusable` where nothing can be made of a value, or a variable in it can't be filled in; one of a wrong type
-may come out as it is.
+Each function raises `Unusable` for a value that it can't convert, or whose variables can't be filled in; one of a wrong
+type may come out as it is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _NOT_PASSED = re.compile(r"[\x00\ud800-\udfff]")
-"""NUL, and half a surrogate pair, which an escape can spell."""
+"""NUL, and half of a surrogate pair, which an escape can spell."""
 _LIKE_A_NAME = re.compile(r"(?:[A-Z][A-Z0-9_]*|[a-z]+(?:_[a-z]+)+)\Z")
 _OF_OAUTH = {
     **{"clientid": "client_id", "clientsecret": "client_secret", "callbackport": "callback_port"},
@@ -31,7 +31,7 @@ _TRANSPORTS = {"stdio": "stdio", "local": "stdio", "sse": "sse"} | dict.fromkeys
 
 
 def fold(key: str) -> str:
-    """Return a key without what makes no difference: case, `_` and `-`."""
+    """Return a key without case, `_` and `-`, which make no difference."""
     return key.replace("_", "").replace("-", "").casefold()
 
 
@@ -56,7 +56,7 @@ def filled(value: Any, reading: Reading) -> Any:
 
 
 def words(value: Any, reading: Reading) -> Any:
-    """Read a list of texts; numbers are taken as they are written."""
+    """Read a list of texts; numbers become texts."""
     return filled([str(word) if _is_number(word) else word for word in _a(list, value)], reading)
 
 
@@ -70,38 +70,38 @@ def command(value: Any, reading: Reading) -> list[str]:
 
 def path(value: Any, reading: Reading) -> str:
     """Read a path, of the project's folder or the user's."""
-    told: str = filled(_a(str, value), reading)
-    if not told:
+    text: str = filled(_a(str, value), reading)
+    if not text:
         raise Unusable("is empty")
-    if told == "~" or told.startswith(("~/", "~\\")):
-        told = f"{reading.home}{told[1:]}"
-    return str((reading.base or reading.folder) / told)
+    if text == "~" or text.startswith(("~/", "~\\")):
+        text = f"{reading.home}{text[1:]}"
+    return str((reading.base or reading.folder) / text)
 
 
 def variables(value: Any, reading: Reading) -> Any:
-    """Read an object of texts; numbers and switches are taken as they are written, and null for none."""
+    """Read an object of texts; numbers and switches become texts, and null leaves a name out."""
     texts = {}
-    for name, told in _a(dict, value).items():
-        if isinstance(told, bool):
-            texts[name] = "true" if told else "false"
-        elif told is not None:
-            texts[name] = str(told) if _is_number(told) else told
+    for name, each in _a(dict, value).items():
+        if isinstance(each, bool):
+            texts[name] = "true" if each else "false"
+        elif each is not None:
+            texts[name] = str(each) if _is_number(each) else each
     return filled(texts, reading)
 
 
 def own_variables(value: Any, reading: Reading) -> dict[str, str]:
-    """Read names of variables of the user's own that are handed on where they are set; Codex may say where from."""
+    """Read names of the user's own variables, which are passed on where they are set; Codex may say where from."""
     names = [_a(str, each.get("name") if isinstance(each, dict) else each) for each in _a(list, value)]
     return {name: _own(name, reading) for name in names if name in reading.environ}
 
 
 def needed_variables(value: Any, reading: Reading) -> dict[str, str]:
-    """Read names of variables of the user's own without which a server is of no use; Goose has them in a keyring."""
+    """Read names of the user's own variables that a server needs; Goose has them in a keyring."""
     return {name: _own(name, reading) for name in _a(list, value)}
 
 
 def _own(name: Any, reading: Reading) -> str:
-    """Return the value of a variable of the user's own; what is not like a name may be a secret, and is not told."""
+    """Return the value of the user's own variable; what does not look like a name may be a secret, and is not shown."""
     if _a(str, name) not in reading.environ and not reading.keeps_references:
         named = f"the variable {name}" if _LIKE_A_NAME.match(name) else "a variable"
         raise Unusable(f"names {named}, which is not set", "set it")
@@ -118,16 +118,16 @@ def headers(value: Any, reading: Reading) -> Any:
 
 
 def env_headers(value: Any, reading: Reading) -> dict[str, str]:
-    """Read headers whose values are those of the user's own variables of these names, where they are set."""
-    given = {}
+    """Read headers, each with the name of the user's own variable that has its value; unset ones are left out."""
+    texts = {}
     for header, name in _a(dict, value).items():
         try:
-            given[header] = _own(name, reading)
+            texts[header] = _own(name, reading)
         except Unusable as error:
             if not error.what:  # no text
                 raise
-            reading.told.append(f"{header} is left out: it {error.what}")
-    return given
+            reading.notices.append(f"{header} is left out: it {error.what}")
+    return texts
 
 
 def url(value: Any, reading: Reading) -> str:
@@ -146,7 +146,7 @@ def url(value: Any, reading: Reading) -> str:
 
 
 def auth(value: Any, reading: Reading) -> dict[str, Any]:
-    """Read how a server is told who calls: `oauth`, a bearer token, or what an object says of OAuth."""
+    """Read how callers authenticate at a server: `oauth`, a bearer token, or an object with settings of OAuth."""
     if not isinstance(value, str):
         return oauth(value, reading)
     token = filled(value, reading).strip()
@@ -156,35 +156,35 @@ def auth(value: Any, reading: Reading) -> dict[str, Any]:
 
 
 def oauth(value: Any, reading: Reading) -> dict[str, Any]:
-    """Read whether OAuth is wanted, or what it is told of us."""
+    """Read whether OAuth is used, or with which client."""
     if isinstance(value, bool):
         return {"auth": "oauth" if value else None}
-    given = {fold(name): told for name, told in filled(_a(dict, value), reading).items() if told is not None}
-    if given.get("enabled") is False:
+    settings = {fold(name): each for name, each in filled(_a(dict, value), reading).items() if each is not None}
+    if settings.get("enabled") is False:
         return {"auth": None}
-    client = {field: given[key] for key, field in _OF_OAUTH.items() if key in given}
+    client = {field: settings[key] for key, field in _OF_OAUTH.items() if key in settings}
     if isinstance(scopes := client.get("scopes"), str):
         client["scopes"] = scopes.split()
     return {"auth": "oauth", "oauth": client or None}
 
 
 def some(value: Any, reading: Reading) -> Any:
-    """Read a list of which none means all."""
+    """Read a list; an empty one means all."""
     return value or None
 
 
 def quota(value: Any, reading: Reading) -> dict[str, Any]:
-    """Read how much a server may be called."""
-    return {_OF_QUOTA.get(fold(name)) or name: told for name, told in _a(dict, value).items()}
+    """Read the quota of a server."""
+    return {_OF_QUOTA.get(fold(name)) or name: each for name, each in _a(dict, value).items()}
 
 
 def bearer_variable(value: Any, reading: Reading) -> dict[str, Any]:
-    """Read the name of a variable of the user's own that has a token."""
+    """Read the name of the user's own variable that has a token."""
     return {"auth": _own(value, reading)}
 
 
 def opposite(value: Any, reading: Reading) -> Any:
-    """Read true for false, and false for true."""
+    """Read a switch whose meaning is inverted."""
     return not value if isinstance(value, bool) else value
 
 
@@ -194,7 +194,7 @@ def milliseconds(value: Any, reading: Reading) -> Any:
 
 
 def time(value: Any, reading: Reading) -> Any:
-    """Read a time whose size tells its unit, where the file's host does not."""
+    """Read a time, in milliseconds from 1,000 on unless the file's host writes seconds."""
     is_ms = not reading.is_in_seconds and _is_number(value) and value >= 1000
     return milliseconds(value, reading) if is_ms else value
 

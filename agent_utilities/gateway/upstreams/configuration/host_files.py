@@ -1,4 +1,4 @@
-"""Where hosts keep their servers, what is particular to each one's file, and which is taken where none was named."""
+"""Config files of hosts: their places and formats, and the search for one where none is named."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agent_utilities.gateway.upstreams.errors import ConfigError
 from agent_utilities.runtime.shown import shown
 
 IN_A_FOLDER = (".mcp.json", "mcp.json", ".vscode/mcp.json", ".cursor/mcp.json")
-"""The files of a project that are looked for, the first that is there is taken."""
+"""The files of a project that are searched, the first that exists is taken."""
 
 _OF_A_PROJECT = (
     ".vscode", ".cursor", ".gemini", ".roo", ".kilocode", ".codex", ".windsurf", ".amazonq", ".qwen", ".kiro",
@@ -29,7 +29,7 @@ _CONTAINERS = ("mcpServers", "servers", "mcp_servers", "context_servers")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A host: where its servers stand, and how it reads them; `hosts.toml` says what each field is."""
+    """A host: the places of its config files, and how it reads them; `hosts.toml` explains each field."""
 
     title: str
     user: str = ""
@@ -45,24 +45,24 @@ class Host:
 
 _TABLE = (files("agent_utilities.gateway.upstreams.configuration") / "hosts.toml").read_text(encoding="utf-8")
 HOSTS: Mapping[str, Host] = {name: Host(**said) for name, said in tomllib.loads(_TABLE).items()}
-"""By the name that commands have for each, in the order in which files of the user are looked at."""
+"""Hosts by the names that commands take, in the order in which the user's files are searched."""
 
 
 def reading_of(
-    path: Path, told: Mapping[str, Any], environ: Mapping[str, str], folder: Path, *, keeps_references: bool = False
+    path: Path, content: Mapping[str, Any], environ: Mapping[str, str], folder: Path, *, keeps_references: bool = False
 ) -> Reading:
-    """Return what the values of a file are read with, by its name and place, and by what it says of inputs.
+    """Return how the values of a file are read, by its name, its place and its inputs.
 
-    `folder` is the working folder, which `${workspaceFolder}` is in a user's own file.
+    `folder` is the working folder, the value of `${workspaceFolder}` in a user's own file.
     """
     absolute, home = Path(os.path.abspath(path)), user_home(environ)
     is_of_host = absolute in user_files(home, environ).values()
     project = next((each.parent for each in absolute.parents[:2] if each.name in _OF_A_PROJECT), absolute.parent)
     base = home if is_of_host else project
-    mcp = told.get("mcp")  # of VS Code's settings.json
-    asked = mcp["inputs"] if isinstance(mcp, dict) and "inputs" in mcp else told.get("inputs")
-    inputs = [each for each in asked if isinstance(each, dict)] if isinstance(asked, list) else []
-    host = _host_of(absolute, told, folder)
+    mcp = content.get("mcp")  # of VS Code's settings.json
+    prompts = mcp["inputs"] if isinstance(mcp, dict) and "inputs" in mcp else content.get("inputs")
+    inputs = [each for each in prompts if isinstance(each, dict)] if isinstance(prompts, list) else []
+    host = _host_of(absolute, content, folder)
     return Reading(
         environ=environ,
         folder=folder if is_of_host or absolute == own_file(home, environ) else base,
@@ -75,9 +75,9 @@ def reading_of(
     )
 
 
-def _host_of(path: Path, told: Mapping[str, Any], folder: Path) -> Host | None:
-    """Return whose file it is, by its path, or by what its servers stand under."""
-    keys = {place.removeprefix("mcp.") for place, _ in containers(told, folder)} - {"mcpServers"}
+def _host_of(path: Path, content: Mapping[str, Any], folder: Path) -> Host | None:
+    """Return the host of a file, by its path, or by the key of its servers."""
+    keys = {place.removeprefix("mcp.") for place, _ in containers(content, folder)} - {"mcpServers"}
     by_path = (
         host
         for host in HOSTS.values()
@@ -86,12 +86,12 @@ def _host_of(path: Path, told: Mapping[str, Any], folder: Path) -> Host | None:
     return next(by_path, None) or next((host for host in HOSTS.values() if host.key in keys), None)
 
 
-def is_kept_off(name: str, told: Mapping[str, Any]) -> bool:
-    """Whether a list of Gemini's file, `mcp.allowed` or `mcp.excluded`, keeps a server from being started.
+def is_kept_off(name: str, content: Mapping[str, Any]) -> bool:
+    """Whether a list of Gemini's file, `mcp.allowed` or `mcp.excluded`, disables a server.
 
-    As there, neither case nor space around a name counts.
+    As in Gemini, case and space around a name don't count.
     """
-    mcp, folded = told.get("mcp"), name.strip().lower()
+    mcp, folded = content.get("mcp"), name.strip().lower()
     if not isinstance(mcp, dict):
         return False
 
@@ -104,18 +104,18 @@ def is_kept_off(name: str, told: Mapping[str, Any]) -> bool:
 
 
 def user_home(environ: Mapping[str, str]) -> Path:
-    """Return the user's home folder as an environment tells it."""
-    given = environ.get("USERPROFILE" if sys.platform == "win32" else "HOME")
-    return Path(given) if given else Path(os.path.expanduser("~"))
+    """Return the user's home folder in an environment."""
+    home = environ.get("USERPROFILE" if sys.platform == "win32" else "HOME")
+    return Path(home) if home else Path(os.path.expanduser("~"))
 
 
 def own_file(home: Path, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
-    """Return the gateway's own file of the user: `~/.config/agent-utilities/mcp.json`, or as the system has it."""
+    """Return the user's own file of the gateway: `~/.config/agent-utilities/mcp.json`, or where the system has it."""
     return settings_folder(home, environ, platform) / "agent-utilities" / "mcp.json"
 
 
 def user_files(home: Path, environ: Mapping[str, str], platform: str = sys.platform) -> Mapping[str, Path]:
-    """Return each host's file of the user, by the host's name, in the order in which they are looked at."""
+    """Return the user's file of each host, by the host's name, in the order of search."""
     places = {"{settings}": settings_folder(home, environ, platform), "~": home}
     places["{config}"] = settings_folder(home, environ, "linux") if platform == "linux" else home / ".config"
     named = {host.title: (platform == "win32" and host.windows) or host.user for host in HOSTS.values()}
@@ -124,7 +124,7 @@ def user_files(home: Path, environ: Mapping[str, str], platform: str = sys.platf
 
 
 def settings_folder(home: Path, environ: Mapping[str, str], platform: str = sys.platform) -> Path:
-    """Return where applications keep a user's settings."""
+    """Return the folder of a user's application settings."""
     if platform == "darwin":
         return home / "Library" / "Application Support"
     if platform == "win32":
@@ -132,19 +132,20 @@ def settings_folder(home: Path, environ: Mapping[str, str], platform: str = sys.
     return Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
 
 
-def containers(told: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, object]]:
-    """Yield where a file has servers, and what stands there: `mcpServers`, `servers`, or the file itself."""
-    found = [(key, by_name(told[key])) for key in _CONTAINERS if key in told]
-    if isinstance(mcp := told.get("mcp"), dict) and "servers" in mcp:  # VS Code's settings.json, and OpenCode's second
-        found.append(("mcp.servers", mcp["servers"]))
+def containers(content: Mapping[str, Any], folder: Path) -> Iterator[tuple[str, object]]:
+    """Yield each key of a file that has servers, with its value: `mcpServers`, `servers`, or "" for the file itself."""
+    places = [(key, by_name(content[key])) for key in _CONTAINERS if key in content]
+    if isinstance(mcp := content.get("mcp"), dict) and "servers" in mcp:  # VS Code's settings.json, OpenCode's second
+        places.append(("mcp.servers", mcp["servers"]))
     elif _has_entries(mcp, "command", "url", "type", "enabled"):
-        found.append(("mcp", mcp))
-    if _has_entries(extensions := told.get("extensions"), "cmd", "uri", "type"):  # to other hosts it is something else
-        found.append(("extensions", extensions))
-    if not found and _has_entries(told, "command", "url"):
-        found.append(("", told))
-    yield from found
-    if isinstance(projects := told.get("projects"), dict) and isinstance(project := projects.get(str(folder)), dict):
+        places.append(("mcp", mcp))
+    if _has_entries(extensions := content.get("extensions"), "cmd", "uri", "type"):  # other hosts use it otherwise
+        places.append(("extensions", extensions))
+    if not places and _has_entries(content, "command", "url"):
+        places.append(("", content))
+    yield from places
+    projects = content.get("projects")
+    if isinstance(projects, dict) and isinstance(project := projects.get(str(folder)), dict):
         if isinstance(project.get("mcpServers"), dict):
             yield f"projects[{shown(repr(str(folder)), 1000)}].mcpServers", project["mcpServers"]
 
@@ -154,7 +155,7 @@ def _has_entries(value: object, *keys: str) -> bool:
 
 
 def by_name(servers: object) -> object:
-    """Return servers by their names, where they are a list of objects that say theirs, as Continue has them."""
+    """Return servers by name; Continue has them as a list of objects with names."""
     if isinstance(servers, list) and all(isinstance(each, dict) for each in servers):
         return {str(each.get("name", f"#{n}")): each for n, each in enumerate(servers, 1)}
     return servers
@@ -162,12 +163,11 @@ def by_name(servers: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A config file that nobody named.
+    """A config file that was found by a search.
 
     Args:
-        path: the file.
-        is_of_folder: whether it was found in the working folder, which may be a stranger's: it starts nothing until the
-            user has agreed.
+        is_of_folder: whether it is of the working folder, which may be a stranger's: it starts nothing until the user
+            has agreed.
         passed_over: other files that have servers, or can't be read, and come after it.
     """
 
@@ -179,8 +179,8 @@ class Found:
 def find_config(folder: Path, home: Path, environ: Mapping[str, str]) -> Found | None:
     """Return the file to take: the folder's, else the user's own of the gateway, else the first host's with servers.
 
-    A folder's file, and the user's own, is taken as soon as it is there, so that what is wrong with it is told. A
-    host's file is there for much else, and is taken only where it has servers; None where there is none.
+    A folder's file, and the user's own, is taken if it exists, so that errors in it are reported. A host's file has
+    other settings too, and is taken only where it has servers.
     """
     of_hosts = user_files(home, environ).values()
     there = [
@@ -194,13 +194,13 @@ def find_config(folder: Path, home: Path, environ: Mapping[str, str]) -> Found |
 
 
 def searched(folder: Path, home: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return where is looked, in order."""
+    """Return the files that are searched, in order."""
     return (*(folder / name for name in IN_A_FOLDER), own_file(home, environ), *user_files(home, environ).values())
 
 
 def _has_servers(path: Path, folder: Path) -> bool:
     try:
-        told = parsed(read_bytes(path), path)
+        content = parsed(read_bytes(path), path)
     except ConfigError:
         return False
-    return any(isinstance(servers, dict) and servers for _, servers in containers(told, folder))
+    return any(isinstance(servers, dict) and servers for _, servers in containers(content, folder))

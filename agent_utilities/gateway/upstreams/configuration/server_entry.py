@@ -1,4 +1,4 @@
-"""One server's entry in a config file: which keys it may have, and what it comes to, or all that is wrong with it."""
+"""Reads one server's entry of a config file: its keys, and the `UpstreamConfig` it makes, or all that is wrong."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from agent_utilities.selection.model import nearest
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of a server's entry; `keys.toml` says what each field is."""
+    """A key of a server's entry; `keys.toml` explains each field."""
 
     sets: str
     spellings: tuple[str, ...]
@@ -39,29 +39,29 @@ KEYS = tuple(Key(**key | {"spellings": tuple(key["spellings"])}) for key in _TAB
 OF_HOSTS_ONLY = frozenset(map(fold, _TABLE["of_hosts_only"]))
 EXPECTED: Mapping[str, str] = _TABLE["expected"]
 BY_SPELLING: Mapping[str, Key] = {fold(spelling): key for key in KEYS for spelling in key.spellings}
-"""Each key of the table by each of its spellings, folded."""
+"""The keys by each of their spellings, folded."""
 
 _OF_GOOSE = ("builtin", "platform", "frontend", "inline_python")
 """Types of extensions that are no servers."""
 MAX_UNKNOWN = 20
-"""The most keys of one file that are told of as not known."""
+"""The most unknown keys of one file that are reported."""
 MAX_NAME = 128
 """The longest name of a server, in characters."""
 _AS_THEY_ARE = UpstreamConfig.model_fields.keys() - {
     *("transport", "command", "args", "env", "env_file", "cwd", "url", "headers", "auth"),
 }
-"""The fields that a key's value is taken for as it is; others are put together by how the server is reached."""
+"""The fields that take a key's value as it is; the others depend on the transport."""
 
 
 @dataclass(slots=True)
 class Reader:
-    """Reads the entries of one file, and keeps what is told of them.
+    """Reads the entries of one file, and collects problems and notices.
 
     Args:
-        reading: what their values are read with.
-        problems: a line for each thing that is wrong.
-        notices: a line for each thing that is passed over.
-        unknown: the keys that nobody knows; each is told once, where it first stands.
+        reading: how their values are read.
+        problems: a line for each error.
+        notices: a line for each thing that is ignored.
+        unknown: unknown keys, each reported at its first place.
     """
 
     reading: Reading
@@ -70,10 +70,10 @@ class Reader:
     unknown: set[str] = field(default_factory=set)
 
     def read(self, name: str, entry: object, source: str) -> UpstreamConfig | None:
-        """Return what an entry comes to; None where something is wrong with it, or it only says that it is off.
+        """Return the server of an entry; None for an invalid entry, or one that only says that it is off.
 
         Args:
-            source: where it stands, such as `.mcp.json: mcpServers.git`.
+            source: its place, such as `.mcp.json: mcpServers.git`.
         """
         if not isinstance(entry, dict):
             self._problem(source, f"is {described(entry)}", 'write an object, such as {"command": "npx"}')
@@ -83,12 +83,12 @@ class Reader:
             return None
         entry = _unfolded(entry, self.reading.order)
         n_before = len(self.problems)
-        given, written_as = self._given(entry, source)
-        fields = {"transport": "stdio", **{name: given[name] for name in _AS_THEY_ARE & given.keys()}}
+        settings, written_as = self._settings(entry, source)
+        fields = {"transport": "stdio", **{name: settings[name] for name in _AS_THEY_ARE & settings.keys()}}
         try:
             _check_name(name)
             if len(self.problems) == n_before:
-                reached_by = self._reached_by(given)
+                reached_by = self._reached_by(settings)
                 if reached_by is None:
                     return None
                 fields |= reached_by
@@ -99,76 +99,76 @@ class Reader:
         except ConfigError as error:
             self._problem(source, f"{error.what}: {error.value!r}", error.hint)
         except ValidationError as error:
-            # A field may be wrong in thousands of places: the first is told.
+            # A field may be wrong in thousands of places: the first is reported.
             for each in {each["loc"][0]: each for each in reversed(error.errors())}.values():
                 field, *inside = map(str, each["loc"])
                 field = "auth" if field == "oauth" else field
                 written = written_as.get(field, field)
                 key = BY_SPELLING.get(fold(written))
                 is_secret = key is None or key.is_secret
-                what = _told(each["input"] if inside else entry[written], inside, is_secret=is_secret)
+                what = _wrong(each["input"] if inside else entry[written], inside, is_secret=is_secret)
                 self._problem(f"{source}.{written}", what, _hint(field))
         return None
 
-    def _given(self, entry: Mapping[str, Any], source: str) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return what an entry's keys come to, by field, and how each field's key is written there; tell of others."""
+    def _settings(self, entry: Mapping[str, Any], source: str) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return an entry's values by field, and each field's key as written there; unknown keys become notices."""
         known = {name: key for name in entry if (key := BY_SPELLING.get(fold(name))) is not None}
         for name in entry:
             if name not in known and fold(name) not in OF_HOSTS_ONLY:
                 self._pass_over(name, source)
-        # What is not set for a server that is switched off matters to nobody.
+        # Unset variables don't matter for a server that is switched off.
         is_off = any(key.sets == "enabled" and entry[name] is (key.read == "opposite") for name, key in known.items())
         reading = replace(self.reading, keeps_references=self.reading.keeps_references or is_off)
-        given: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         written_as: dict[str, str] = {}
         for name, key in known.items():
-            written, n_told = entry[name], len(reading.told)
+            written, n_notices = entry[name], len(reading.notices)
             if written is None:
                 continue
             field = "list_timeout_s" if reading.times_lists and fold(name) == "timeout" else key.sets
             try:
                 value = getattr(values, key.read)(written, reading) if key.read else written
             except Unusable as error:
-                what = error.what or _told(written, is_secret=key.is_secret)
+                what = error.what or _wrong(written, is_secret=key.is_secret)
                 self._problem(f"{source}.{name}", what, error.hint or _hint(key.sets))
                 continue
-            self.notices += [shown(f"{source}.{name}: {line}", 1000) for line in reading.told[n_told:]]
-            # A list of tools says the same as `onlyAllow`, and `httpUrl` more than `url`.
+            self.notices += [shown(f"{source}.{name}: {line}", 1000) for line in reading.notices[n_notices:]]
+            # A list of tools means the same as `onlyAllow`, and `httpUrl` sets the transport too.
             says = {"allow" if field == "overrides" and isinstance(value, list) else field: value}
             if fold(name) == "httpurl":
                 says["transport"] = "http"
             for set_by, value in says.items():
-                if set_by in given and given[set_by] != value:
+                if set_by in settings and settings[set_by] != value:
                     self._problem(f"{source}.{name}", f"contradicts {written_as[set_by]!r}", "leave one of the two out")
-                given.setdefault(set_by, value)
+                settings.setdefault(set_by, value)
                 written_as.setdefault(set_by, name)
-        return given, written_as
+        return settings, written_as
 
-    def _reached_by(self, given: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the fields that say how a server is reached; None where its entry only says that it is off."""
-        transport = _transport(given)
+    def _reached_by(self, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the fields of a server's transport; None where its entry only says that it is off."""
+        transport = _transport(settings)
         if transport is None:
             return None
         if transport != "stdio":
-            headers = {**given.get("env_headers", {}), **given.get("headers", {})}
-            auth = given.get("auth", {})
-            _check_credentials(given, str(auth.get("auth") or "oauth"), headers)
-            return {"transport": transport, "url": given["url"], "headers": headers, **auth}
-        _check_credentials(given, "", {})
-        program, *arguments = given["command"]
-        env_file: str | None = given.get("env_file")
-        is_started = given.get("enabled", True) and not self.reading.keeps_references
+            headers = {**settings.get("env_headers", {}), **settings.get("headers", {})}
+            auth = settings.get("auth", {})
+            _check_credentials(settings, str(auth.get("auth") or "oauth"), headers)
+            return {"transport": transport, "url": settings["url"], "headers": headers, **auth}
+        _check_credentials(settings, "", {})
+        program, *arguments = settings["command"]
+        env_file: str | None = settings.get("env_file")
+        is_started = settings.get("enabled", True) and not self.reading.keeps_references
         of_file = read_env_file(Path(env_file)) if env_file is not None and is_started else {}
         return {
             "command": program,
-            "args": (*arguments, *given.get("args", ())),
-            "env": {**given.get("env_names", {}), **of_file, **given.get("env", {})},
+            "args": (*arguments, *settings.get("args", ())),
+            "env": {**settings.get("env_names", {}), **of_file, **settings.get("env", {})},
             "env_file": env_file,
-            "cwd": given.get("cwd", str(self.reading.base or self.reading.folder)),
+            "cwd": settings.get("cwd", str(self.reading.base or self.reading.folder)),
         }
 
     def _pass_over(self, name: str, source: str) -> None:
-        """Tell of a key that nobody knows, once, and of so many at most."""
+        """Report an unknown key, once, and `MAX_UNKNOWN` at most."""
         if name in self.unknown or len(self.unknown) == MAX_UNKNOWN:
             return
         self.unknown.add(name)
@@ -181,26 +181,26 @@ class Reader:
 
 
 def _unfolded(entry: Mapping[str, Any], order: Sequence[str]) -> Mapping[str, Any]:
-    """Return an entry with all of it at its top, and of ways to reach a server the one that its host takes."""
-    told = dict(entry)
-    if isinstance(command := told.get("command"), dict):  # of Zed, once
-        told |= {key: command[key] for key in ("args", "env") if key in command} | {"command": command.get("path")}
-    if isinstance(options := told.get("requestOptions"), dict) and "headers" in options:  # of Continue
-        told["headers"] = options["headers"]
-        told.pop("requestOptions" if len(options) == 1 else "", None)
-    if told.get("requiresOAuth") is True:  # of LibreChat
-        told.setdefault("oauth", True)
-    if ways := [key for key in order if key in told]:
+    """Return an entry with nested settings at its top, and of several transports the one that its host takes."""
+    flat = dict(entry)
+    if isinstance(command := flat.get("command"), dict):  # of Zed, once
+        flat |= {key: command[key] for key in ("args", "env") if key in command} | {"command": command.get("path")}
+    if isinstance(options := flat.get("requestOptions"), dict) and "headers" in options:  # of Continue
+        flat["headers"] = options["headers"]
+        flat.pop("requestOptions" if len(options) == 1 else "", None)
+    if flat.get("requiresOAuth") is True:  # of LibreChat
+        flat.setdefault("oauth", True)
+    if ways := [key for key in order if key in flat]:
         passed_over = {*ways[1:], *(["type"] if ways[0] == "httpUrl" else [])}
-        told = {key: value for key, value in told.items() if key not in passed_over}
-    return told
+        flat = {key: value for key, value in flat.items() if key not in passed_over}
+    return flat
 
 
-def _check_credentials(given: Mapping[str, Any], token: str, headers: Mapping[str, Any]) -> None:
-    """Refuse callers' own logins beside a credential of the gateway's, which all would be served by."""
-    if given.get("credentials") != "caller":
+def _check_credentials(settings: Mapping[str, Any], token: str, headers: Mapping[str, Any]) -> None:
+    """Refuse callers' own logins beside a credential of the gateway's, which would serve all callers."""
+    if settings.get("credentials") != "caller":
         return
-    if given.get("prefix") == "":
+    if settings.get("prefix") == "":
         raise Unusable("has callers' own logins, and no prefix for the tool to log in by", "write another `prefix`")
     if not token:
         raise Unusable("is a command, which callers can't log in at", "leave `credentials` out")
@@ -214,25 +214,25 @@ def _check_name(name: str) -> None:
         raise Unusable("the name can't be a toolset's", hint)
 
 
-def _told(value: object, inside: Sequence[str] = (), *, is_secret: bool) -> str:
-    """Return what is wrong: a value, or what stands inside of it at a place; a secret's is told without the value."""
+def _wrong(value: object, inside: Sequence[str] = (), *, is_secret: bool) -> str:
+    """Return what is wrong: a value, or a value inside of it at a place; secrets are shown by their type alone."""
     if len(inside) == 2 and inside[1] == "[key]":
         return f"{shown(repr(inside[0]))} can't be a name"
-    told = described(value) if is_secret or isinstance(value, dict | list) else shown(repr(value))
+    what = described(value) if is_secret or isinstance(value, dict | list) else shown(repr(value))
     names = ".".join(part for part in inside if not part.isdecimal())
     under = f" under {shown(names)!r}" if names else ""
-    return f"{'has' if inside else 'is'} {told}{under}"
+    return f"{'has' if inside else 'is'} {what}{under}"
 
 
 def _hint(field: str) -> str:
     return f"write {EXPECTED.get(field, 'a number above 0, a week at most')}"
 
 
-def _transport(given: Mapping[str, Any]) -> Transport | None:
-    named: Transport | None = given.get("transport")
-    there = [key for key in ("command", "url") if key in given]
+def _transport(settings: Mapping[str, Any]) -> Transport | None:
+    named: Transport | None = settings.get("transport")
+    there = [key for key in ("command", "url") if key in settings]
     if not there:
-        if given.get("enabled") is False:
+        if settings.get("enabled") is False:
             return None
         raise Unusable("has neither a command nor a url", "write the one or the other")
     if named is None and len(there) > 1:
@@ -242,4 +242,4 @@ def _transport(given: Mapping[str, Any]) -> Transport | None:
         raise Unusable(f"is of type {named}, and has no {needed}", f"write the {needed}, or another type")
     if named is not None or "command" in there:
         return named or "stdio"
-    return "sse" if re.split("[?#]", given["url"])[0].rstrip("/").endswith("/sse") else "http"
+    return "sse" if re.split("[?#]", settings["url"])[0].rstrip("/").endswith("/sse") else "http"

@@ -1,4 +1,4 @@
-"""Variables in the values of config files, as each host has them: `${VAR}`, `${env:VAR}`, `${input:ID}`, and places."""
+"""Variables in values of config files, in each host's syntax: `${VAR}`, `${env:VAR}`, `${input:ID}`, and places."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from agent_utilities.gateway.upstreams.configuration.config_text import read_tex
 from agent_utilities.gateway.upstreams.errors import ConfigError
 
 MAX_LENGTH = 128 * 1024
-"""The longest text that variables may make, in characters; no system starts a program with a longer one."""
+"""The longest text with its variables filled in, in characters; no system starts a program with a longer one."""
 
 REFERENCE = re.compile(r"\$\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*+\})*+\})*+)\}")
-"""A `${…}`, whose default may have variables, whose defaults may; an unclosed one is text."""
+"""A `${…}`, whose default may have variables, whose defaults may; an unclosed one is plain text."""
 _OF_OPENCODE = re.compile(r"\{((?:env|file):[^{}]+)\}")
 REFERENCES: Mapping[str, re.Pattern[str]] = {
     "usual": REFERENCE,
@@ -24,7 +24,7 @@ REFERENCES: Mapping[str, re.Pattern[str]] = {
     "librechat": re.compile(rf"{REFERENCE.pattern}|\{{\{{\s*(\w+)\s*\}}\}}"),  # what it asks each of its users
 }
 _OF_CONTINUE = re.compile(r"\{\s*(?:secrets|inputs)\.([\w.-]+)\s*\}\Z")
-"""What is within `${{ secrets.NAME }}`."""
+"""The inside of `${{ secrets.NAME }}`."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _BARE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _OF_EDITORS = ("command", "config", "extensionInstallFolder")
@@ -35,7 +35,7 @@ class Unusable(ValueError):
 
     Args:
         what: what is wrong with it; empty where it is of a wrong type.
-        hint: what would do; empty where that is the same for whatever is wrong with its key.
+        hint: what would be valid; empty for the usual hint of its key.
     """
 
     def __init__(self, what: str = "", hint: str = "") -> None:
@@ -44,30 +44,29 @@ class Unusable(ValueError):
 
 
 def input_variable(input_id: str) -> str:
-    """Return the environment variable that gives an input: `MCP_INPUT_GITHUB_TOKEN` for `github-token`."""
+    """Return the environment variable of an input: `MCP_INPUT_GITHUB_TOKEN` for `github-token`."""
     return "MCP_INPUT_" + re.sub(r"[^A-Za-z0-9]", "_", input_id).upper()
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What the values of one file are read with.
+    """How the values of one file are read.
 
     Args:
         folder: the project's folder: `${workspaceFolder}`.
-        home: the user's: `${userHome}`.
-        base: the folder that relative paths are of; the project's where None.
-        place: the folder of the file itself, which `${file:PATH}` starts from; the project's where None.
-        inputs: by id, what a file of VS Code says of a value that it asks for, and that the environment gives here.
+        home: the user's home folder: `${userHome}`.
+        base: the folder of relative paths; the project's where None.
+        place: the folder of the file itself, where `${file:PATH}` starts; the project's where None.
+        inputs: by id, VS Code's description of a value that it prompts for; here the environment has the value.
         has_bare_variables: whether `$VAR` is a variable too, as in Gemini's files.
         is_in_seconds: whether `timeout` is in seconds whatever its size.
         times_lists: whether `timeout` is that of a list.
-        order: of keys that say how a server is reached, which goes over which; where empty only one may be there.
-        references: whose variables there are.
-        unset: what a variable that is not set comes to: nothing, itself, or an error.
-        told: a line for each that was not set and is no error.
-        keeps_references: whether every value of the environment stays a reference, in the form that a gateway's own
-            file has: for a person who is to see no secret, for such a file, and for a server that is not started, so
-            that what is not set there matters to nobody.
+        order: precedence of the keys that say how a server is reached; if empty, only one may be present.
+        references: the syntax of variables, by host.
+        unset: the value of a variable that is not set: nothing, itself, or an error.
+        notices: a line for each variable that was not set and is no error.
+        keeps_references: whether every value of the environment stays a reference, in the syntax of the gateway's own
+            file: to show no secret, to write such a file, and for a server that is not started.
     """
 
     environ: Mapping[str, str]
@@ -82,36 +81,35 @@ class Reading:
     order: Sequence[str] = ()
     references: str = "usual"
     unset: Literal["empty", "kept", "refused"] = "refused"
-    told: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
     keeps_references: bool = False
 
     def fill(self, text: str) -> str:
-        """Return a text with its variables filled in. Values are taken as they are: none is looked into for more.
+        """Return a text with its variables filled in; variables within their values are not.
 
         Raises:
-            Unusable: one is not set and has no default, is of a kind that only an editor knows, or the text gets
-                too long.
+            Unusable: one is not set and has no default, or is known to editors alone, or the text gets too long.
         """
         if len(text) > MAX_LENGTH:
             raise Unusable("too long", f"{MAX_LENGTH} characters are the most")
         parts, length, rest = [], 0, 0
-        for found in REFERENCES[self.references].finditer(text):
-            parts += [self._bare(text[rest : found.start()]), self._value(found)]
+        for match in REFERENCES[self.references].finditer(text):
+            parts += [self._bare(text[rest : match.start()]), self._value(match)]
             length += len(parts[-2]) + len(parts[-1])
             if length > MAX_LENGTH:
                 raise Unusable("too long once its variables are filled in", f"{MAX_LENGTH} characters are the most")
-            rest = found.end()
+            rest = match.end()
         return "".join([*parts, self._bare(text[rest:])])
 
     def _bare(self, text: str) -> str:
         if not self.has_bare_variables:
             return text
-        return _BARE.sub(lambda found: self._variable(found[1], None, found[0]), text)
+        return _BARE.sub(lambda match: self._variable(match[1], None, match[0]), text)
 
-    def _value(self, found: re.Match[str]) -> str:
-        reference, inside = found[0], found[1]
+    def _value(self, match: re.Match[str]) -> str:
+        reference, inside = match[0], match[1]
         if inside is None:
-            return self._variable(found[2], None, reference, unset="empty")
+            return self._variable(match[2], None, reference, unset="empty")
         if secret := _OF_CONTINUE.match(inside):
             return self._variable(secret[1], None, reference)
         kind, colon, rest = inside.partition(":")
@@ -129,7 +127,7 @@ class Reading:
         return self._variable(name, self.fill(default) if has_default else None, reference)
 
     def _place(self, kind: str) -> str | None:
-        """Return what a variable of editors for a place stands for; None for any other variable."""
+        """Return the path of an editor's variable for a place; None for any other variable."""
         folder = str(self.folder)
         return {
             **dict.fromkeys(("workspaceFolder", "workspaceRoot", "cwd"), folder),
@@ -150,7 +148,7 @@ class Reading:
             return value
         if unset == "refused":
             raise Unusable(f"the variable {name} is not set", f"set it, or write ${{{name}:-default}}")
-        self.told.append(
+        self.notices.append(
             f"the variable {name} is not set, and taken as {'it is written' if unset == 'kept' else 'empty'}"
         )
         return reference if unset == "kept" else ""
@@ -165,25 +163,25 @@ class Reading:
             raise Unusable(f"{error.what}: {error.value!r}", "name a file that has the value") from None
 
     def _input(self, input_id: str) -> str:
-        variable, asked = input_variable(input_id), self.inputs.get(input_id, {})
-        value = self.environ.get(variable, asked.get("default"))
+        variable, prompt = input_variable(input_id), self.inputs.get(input_id, {})
+        value = self.environ.get(variable, prompt.get("default"))
         if isinstance(value, str):
             return value
-        about = f" ({asked['description']})" if isinstance(asked.get("description"), str) else ""
+        about = f" ({prompt['description']})" if isinstance(prompt.get("description"), str) else ""
         raise Unusable(f"the input {input_id!r}{about} is not given", f"set the variable {variable} to it")
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Return the variables that a text takes, each once, those of defaults included; inputs by their own variable."""
-    found: list[str] = []
+    """Return the variables in a text, each once, those of defaults included; inputs by their own variable."""
+    names: list[str] = []
     for inside in (*REFERENCE.findall(text), *_OF_OPENCODE.findall(text)):
         kind, colon, rest = inside.partition(":")
         if colon and kind in ("input", "file"):
-            found.append(input_variable(rest) if kind == "input" else f"file {rest}")
+            names.append(input_variable(rest) if kind == "input" else f"file {rest}")
             continue
         if secret := _OF_CONTINUE.match(inside):
-            found.append(secret[1])
+            names.append(secret[1])
             continue
         name, _, default = (rest if colon and kind == "env" else inside).partition(":-")
-        found += [name, *names_in(default)]
-    return tuple(dict.fromkeys(found))
+        names += [name, *names_in(default)]
+    return tuple(dict.fromkeys(names))

@@ -1,1 +1,1 @@
-"""One connection: made, negotiated, and what its upstream asks and tells while it works."""
+"""One connection to an upstream: its session, and the questions and messages during its calls."""

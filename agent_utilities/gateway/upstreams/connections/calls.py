@@ -1,4 +1,4 @@
-"""The calls that are under way on one connection, and the callers whom the upstream asks and tells while it works."""
+"""The calls under way on one connection: routes an upstream's questions, log messages and progress to the callers."""
 
 from __future__ import annotations
 
@@ -22,74 +22,74 @@ logger = logging.getLogger(__name__)
 
 _present: ContextVar[Call | None] = ContextVar("agent_utilities_upstream_call", default=None)
 LEVELS: Sequence[str] = get_args(mcp_types.LoggingLevel)
-"""Of log messages, the most verbose first."""
+"""Levels of log messages, the most verbose first."""
 USUAL_LEVEL = "info"
-"""What most servers send log messages from where nobody has asked for another level."""
+"""The level from which most servers send log messages by default."""
 N_UNTOLD, UNTOLD_BYTES = 8_192, 4 * MIB
-"""How much that an upstream tells of a call waits for its caller to read; of more, the oldest is dropped."""
+"""The most messages of a call, and their bytes, that wait for its caller to read; of more, the oldest are dropped."""
 ASKED_S = 600.0
-"""Seconds that a caller may take to answer; a client that never does holds no call, nor others' questions, for ever."""
+"""Seconds that a caller may take to answer a question, so that a silent client blocks nothing for ever."""
 _NEVER = {
     *("accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "host"),
     *("keep-alive", "last-event-id", "te", "trailer", "transfer-encoding", "upgrade"),
 }
-"""Headers of one connection or message, which another has its own of."""
+"""Headers that belong to one connection or message."""
 
 
 class GivenUpError(Exception):
-    """A call has taken as long as it may: without a sign of progress, or in all."""
+    """A call has reached its time limit, without a sign of progress or in all."""
 
 
 class CallOverError(Exception):
-    """A question was to be asked in the result of a call that has ended by now."""
+    """A question can't be asked any more: the call whose result would have carried it has ended."""
 
 
 class Relay(Protocol):
-    """The caller's side of one call: questions and messages of the upstream come here, and nowhere else.
+    """The caller's side of one call, which alone gets the upstream's questions and messages.
 
-    Over stdio and SSE an upstream doesn't say which call a question belongs to. It is given to the caller where all
-    calls that are under way on the connection are of one session; where they are of several it is refused, so that no
-    caller is asked, or told, what belongs to another.
+    Over stdio and SSE an upstream doesn't say which call a question belongs to. It goes to the caller where all calls
+    under way on the connection are of one session; where they are of several it is refused, so that no caller gets what
+    belongs to another.
     """
 
     @property
     def session(self) -> Hashable:
-        """What tells the caller's session from others: calls of one session share whatever an upstream asks."""
+        """The identity of the caller's session: calls of one session share whatever an upstream asks."""
 
     @property
     def capabilities(self) -> mcp_types.ClientCapabilities | None:
-        """What the caller's client offers to be asked, which an upstream is told with their calls; None for nothing."""
+        """The kinds of question that the caller's client answers, which upstreams learn with its calls."""
 
     @property
     def asked_at_once(self) -> mcp_types.ClientCapabilities | None:
-        """What of it can be asked in the middle of a call; None for nothing, as of who is asked by results alone."""
+        """Those that it answers during a call; None for a caller who is asked by results alone."""
 
     async def ask(self, question: mcp_types.InputRequest) -> Any:
-        """Return the caller's answer, or the error that the upstream is told; `CallOverError` where there is none."""
+        """Return the caller's answer, or the error for the upstream; raise `CallOverError` where the call has ended."""
 
     @property
     def log_level(self) -> str | None:
-        """The least level of log messages that the caller wants; None where they have not said."""
+        """The least level of log messages that the caller wants; None where they have set none."""
 
     async def log(self, params: Mapping[str, Any]) -> None:
-        """Hand on a log message as it came."""
+        """Forward a log message as it came."""
 
     async def progress(self, params: Mapping[str, Any]) -> None:
-        """Hand on progress of the call as it came, but for whose it is."""
+        """Forward progress as it came, under the caller's own token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """Whom a connection is for."""
+    """The callers that a connection is for."""
 
     key: Hashable
-    offered: mcp_types.ClientCapabilities  # what their clients can be asked, of which a handshake tells
-    must_ask: bool = False  # in the middle of calls, which is so in the handshake's era alone
-    owner: Relay | None = None  # whose it is alone; None where it is shared
+    offered: mcp_types.ClientCapabilities  # of their clients, for the handshake
+    must_ask: bool = False  # during calls, which only the handshake's era can
+    owner: Relay | None = None  # the only caller; None where it is shared
 
 
 def forwarded(names: Sequence[str], headers: Mapping[str, str] | None) -> dict[str, str]:
-    """Return those of a caller's headers that cross to an upstream: those named, but none of the protocol's."""
+    """Return the caller's headers that are forwarded to an upstream: those named, but none of the protocol's."""
     if not names or not headers:
         return {}
     return {
@@ -104,31 +104,31 @@ class Call:
     """One call of an upstream, from its start to its answer."""
 
     relay: Relay | None
-    """The caller's side; None where nobody can be asked or told."""
+    """The caller's side; None where there is no caller to ask or notify."""
     headers: Mapping[str, str]
     timeout_s: float
     limit_s: float
     is_sent: bool = False
     token: int = field(default=0, init=False)
-    """What tells it from the others of its connection."""
+    """Its progress token, unique on its connection."""
     _since_s: float = field(default_factory=lambda: asyncio.get_running_loop().time(), init=False)
     _deadline: asyncio.Timeout | None = field(default=None, init=False)
     n_dropped: int = field(default=0, init=False)
-    """How much its caller was not told, since they read too slowly."""
+    """The number of messages that were dropped, since the caller read too slowly."""
     n_questions: int = field(default=0, init=False)
-    """How many its caller has not answered yet."""
+    """The number of questions that its caller has not answered yet."""
     _untold: deque[tuple[Callable[[], Awaitable[None]], int]] = field(default_factory=deque, init=False)
     _n_bytes: int = field(default=0, init=False)
     _telling: asyncio.Future[None] | None = field(default=None, init=False)
 
     def move_on(self) -> None:
-        """Count its time from now: the upstream has shown that it works on it."""
+        """Restart its timeout: the upstream has shown progress."""
         if not self.n_questions:
             self._may_take(self.timeout_s)
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Let the call take `ASKED_S` while the caller is asked, since a person may take long."""
+        """Extend the timeout to `ASKED_S` while the caller is asked, since a person may take long."""
         self.n_questions += 1
         self._may_take(max(self.timeout_s, ASKED_S))
         try:
@@ -138,16 +138,16 @@ class Call:
             self.move_on()
 
     def _may_take(self, more_s: float) -> None:
-        """Give it so much time from now on, within what it may take in all."""
+        """Set its deadline so many seconds from now, within the limit of the whole call."""
         if self._deadline is not None and not self._deadline.expired():
             until_s = asyncio.get_running_loop().time() + more_s
             self._deadline.reschedule(min(until_s, self._since_s + self.limit_s))
 
     def tell(self, tell: Callable[[Mapping[str, Any]], Awaitable[None]], params: Mapping[str, Any]) -> None:
-        """Have the caller told something of the call, in its order, which shows that the upstream works on it.
+        """Send the caller a message of the call, in order behind earlier ones; it counts as progress.
 
-        An upstream may tell more than its caller reads: neither its other calls nor our memory may suffer from that, so
-        of too much the oldest is not told.
+        An upstream may send more than its caller reads: then the oldest messages are dropped, so that neither other
+        calls nor our memory suffer.
         """
         self.move_on()
         n_bytes = len(to_json(params, fallback=str))
@@ -160,9 +160,9 @@ class Call:
             self._telling = asyncio.ensure_future(self._tell())
 
     def _next(self) -> Callable[[], Awaitable[None]]:
-        told, n_bytes = self._untold.popleft()
+        send, n_bytes = self._untold.popleft()
         self._n_bytes -= n_bytes
-        return told
+        return send
 
     async def _tell(self) -> None:
         while self._untold:
@@ -172,15 +172,15 @@ class Call:
                 logger.debug("a caller could not be told something of a call: %r", error)
 
     async def all_told(self) -> None:
-        """Return once the caller has been told all that has come: nothing can be told of a call after its result."""
+        """Wait until the caller has all messages: none can be sent after the call's result."""
         if self._telling is not None:
             await self._telling
 
     @asynccontextmanager
     async def under_way(self, calls: CallsUnderWay) -> AsyncIterator[None]:
-        """Make it the present call, one of its connection's, and end it by `GivenUpError` once it takes too long.
+        """Make it the present call, registered with its connection, and end it by `GivenUpError` at its time limit.
 
-        That is without a sign of progress, or in all. Its caller has been told everything of it by the end.
+        By the end its caller has all messages.
         """
         token = _present.set(self)
         calls.begin(self)
@@ -209,13 +209,13 @@ class Call:
 
 
 present_call = _present.get
-"""Returns the call that runs in this context, None outside of any."""
+"""Returns the call that runs in this context, None outside of a call."""
 
 
 class CallsUnderWay:
-    """The calls that one connection works on: what is asked and told goes to their callers, and to nobody else.
+    """The calls under way on one connection, whose questions and messages go to their own callers alone.
 
-    What belongs to no call goes to the `owner` whose connection it is alone.
+    Those that belong to no call go to the `owner`, who has the connection alone.
     """
 
     def __init__(self, owner: Relay | None) -> None:
@@ -224,21 +224,20 @@ class CallsUnderWay:
         self._tokens = count(1)
 
     def begin(self, call: Call) -> None:
-        """Take up a call, under a token of its own by which the upstream tells of its progress."""
+        """Register a call under a token of its own, which the upstream's progress refers to."""
         call.token = next(self._tokens)
         self._all[str(call.token)] = call
         if self._outside is not None:
             self._outside.relay = call.relay
 
     def end(self, call: Call) -> None:
-        """Have nothing more asked or told of a call."""
         del self._all[str(call.token)]
 
-    def _asked(self) -> Call | None:
+    def _addressee(self) -> Call | None:
         """Return the call that a question or message of the upstream belongs to.
 
-        Over streamable HTTP it comes on the response to that very call. Over stdio and SSE it bears no mark: it is the
-        caller's whose calls alone are under way; None where it could be of several sessions' calls, or of none.
+        Over streamable HTTP it comes on the response to that very call. Over stdio and SSE nothing marks it: it belongs
+        to the session whose calls alone are under way; None where that could be several sessions, or none.
         """
         present = present_call()
         if present is not None and self._all.get(str(present.token)) is present:
@@ -249,17 +248,17 @@ class CallsUnderWay:
         return min(self._all.values(), key=lambda call: call.n_questions, default=self._outside)
 
     def hear(self, method: str, params: Mapping[str, Any]) -> None:
-        """Hand a log message or progress on; it is dropped where no call is known that it belongs to."""
+        """Forward a log message or progress to its call's caller; it is dropped where the call is unknown."""
         is_progress = method == "notifications/progress"
-        call = self._all.get(str(params.get("progressToken"))) if is_progress else self._asked()
+        call = self._all.get(str(params.get("progressToken"))) if is_progress else self._addressee()
         if call is not None and call.relay is not None:
             call.tell(call.relay.progress if is_progress else call.relay.log, params)
         elif call is not None:
             call.move_on()
 
     async def ask(self, question: mcp_types.InputRequest) -> Any:
-        """Ask the caller whom a question belongs to; return their answer, or an error that says why there is none."""
-        while (call := self._asked()) is not None and (relay := call.relay) is not None:
+        """Ask the caller that a question belongs to; return their answer, or an error that says why there is none."""
+        while (call := self._addressee()) is not None and (relay := call.relay) is not None:
             with call.asking(), suppress(CallOverError):
                 await call.all_told()
                 return await relay.ask(question)
@@ -267,9 +266,9 @@ class CallsUnderWay:
         return mcp_types.ErrorData(code=mcp_types.INVALID_REQUEST, message=f"{question.method} refused: {why}")
 
     def log_level(self) -> str | None:
-        """Return the most verbose level that a caller of a call under way wants; None where nobody has said any.
+        """Return the most verbose level that a caller of a call under way wants; None where nobody has set one.
 
-        Who has not said it has what the upstream does by itself, as far as nobody else's wish cuts that short.
+        Callers without a level count with the usual one.
         """
         wanted = [call.relay.log_level for call in self._all.values() if call.relay is not None]
         return min((level or USUAL_LEVEL for level in wanted), key=LEVELS.index) if any(wanted) else None

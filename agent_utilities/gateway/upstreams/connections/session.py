@@ -1,4 +1,4 @@
-"""A session with an upstream, by whatever reaches it: results, and pages of listings, as they come."""
+"""An MCP session with an upstream over any transport, which returns results and pages of lists as they come."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from agent_utilities.gateway.upstreams.processes.stdio import StdioUpstream
 
 _LISTS = {"tools/list", "prompts/list", "resources/list", "resources/templates/list", SKILL.method}
-"""What is listed is judged item by item."""
+"""Lists, whose items are validated one by one."""
 
 
 class UpstreamSession(ClientSession):
@@ -48,19 +48,18 @@ class UpstreamSession(ClientSession):
         self, transport: StdioUpstream | HttpUpstream, read_stream: Any, write_stream: Any, owner: Relay | None
     ) -> None:
         self.transport = transport
-        """What carries it, and says how its process ended."""
+        """Its transport, which knows how the process ended."""
         self.calls = calls = CallsUnderWay(owner)
-        """What is under way on it."""
         dispatcher = self._sending = _Dispatcher(read_stream, _MarkingStream(write_stream), self._hear)
         self.ended = dispatcher.ended
         """Set once nothing comes from the upstream any more."""
-        self._told_level: str | None = None  # of log messages, the least that it was asked for
+        self._level_set: str | None = None  # of log messages, by the last `logging/setLevel`
         self.changed = asyncio.Event()
-        """Set where the upstream has told that what it lists has changed."""
+        """Set where the upstream has notified of changed lists."""
         self.works_until_s = 0.0
         """The event loop's time until which it may work on background tasks, and is not unused."""
         self.told_of: dict[str, Callable[[], None]] = {}
-        """What is called at updates of resources that it tells of, by URI."""
+        """Listeners for updates of resources, by URI."""
         super().__init__(
             dispatcher=dispatcher,
             sampling_callback=lambda context, params: calls.ask(mcp_types.CreateMessageRequest(params=params)),
@@ -76,13 +75,13 @@ class UpstreamSession(ClientSession):
         return self.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     def _hear(self, method: str, params: Mapping[str, Any]) -> bool:
-        """Take in what the upstream tells; say whether it is done with."""
+        """Handle a notification of the upstream; return whether that is all that is to be done."""
         if method.endswith("/list_changed"):
             self.changed.set()
         if method == "notifications/resources/updated":
-            given = str(params.get("uri"))
+            updated = str(params.get("uri"))
             for uri, heard in list(self.told_of.items()):
-                if given == uri or given.startswith(f"{uri.rstrip('/')}/"):  # or of a part of it
+                if updated == uri or updated.startswith(f"{uri.rstrip('/')}/"):  # or of a part of it
                     heard()
         if method not in ("notifications/progress", "notifications/message"):
             return False
@@ -92,14 +91,14 @@ class UpstreamSession(ClientSession):
     async def negotiate(self, known_version: str | None, probe_s: float, offered: mcp_types.ClientCapabilities) -> None:
         """Agree on a protocol version, in one request where the era is known from before.
 
-        A server that has only started slowly answers the probe and the handshake: it is spoken to in the older era
-        then, since many keep to a handshake that they have made.
+        A server that only starts slowly answers both the probe and the handshake: then the older era holds, since many
+        keep to a handshake that they have made.
 
         Args:
-            known_version: what was agreed on the last time; None where nothing was.
-            probe_s: seconds that a probe for the newer era is waited for. Servers that know nothing of it may be
-                silent, so the older era's handshake goes out then.
-            offered: what a handshake says of the clients that calls are made for.
+            known_version: the version that was agreed on the last time, if any.
+            probe_s: seconds to wait for the answer to a probe for the newer era. Servers that don't know it may be
+                silent, so the older era's handshake is sent then.
+            offered: the clients' capabilities for a handshake.
 
         Raises:
             MCPError: the upstream refused both.
@@ -119,7 +118,7 @@ class UpstreamSession(ClientSession):
         try:
             await negotiate(self)
         except MCPError as error:
-            # One that knows no handshake may have answered the probe after it was given up.
+            # A server without a handshake may have answered the probe too late.
             self._sending.probe_s = None
             if isinstance(error, EndedError):
                 raise
@@ -129,12 +128,9 @@ class UpstreamSession(ClientSession):
     async def ask(
         self, method: str, params: Mapping[str, Any] | None = None, extensions: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Send a request, and return its result as it came: it is handed on, and nobody else's to judge.
+        """Send a request, and return its result as it came, not validated; errors raise `MCPError`.
 
-        Since 2026-07-28 it declares which `extensions` of the protocol it takes part in.
-
-        Raises:
-            MCPError: it was answered with an error.
+        Since 2026-07-28 the request declares the `extensions` of the protocol that it uses.
         """
         data: dict[str, Any] = {"method": method}
         if params is not None:
@@ -143,25 +139,25 @@ class UpstreamSession(ClientSession):
         self._stamp(data, opts)
         if self.is_modern:
             data["params"]["_meta"][mcp_types.CLIENT_CAPABILITIES_META_KEY] = {"extensions": extensions or {}}
-            if isinstance(task := data["params"].get("taskId"), str):  # of which the SDK knows nothing
+            if isinstance(task := data["params"].get("taskId"), str):  # unknown to the SDK
                 opts["headers"] = {**opts.get("headers", {}), MCP_NAME_HEADER: encode_header_value(task)}
         return await self._sending.send_raw_request(method, data.get("params"), opts)
 
     async def follow_log_level(self) -> None:
-        """Have an upstream of the handshake's era send log messages from the level on that present callers want."""
-        level = self.calls.log_level() or (self._told_level and USUAL_LEVEL)
+        """Set the log level of an upstream of the handshake's era to the least that present callers want."""
+        level = self.calls.log_level() or (self._level_set and USUAL_LEVEL)
         has = self.server_capabilities
-        if level is None or level == self._told_level or self.is_modern or has is None or has.logging is None:
+        if level is None or level == self._level_set or self.is_modern or has is None or has.logging is None:
             return
-        self._told_level = level
+        self._level_set = level
         with suppress(MCPError):
             await self._sending.send_raw_request("logging/setLevel", {"level": level})
 
     async def is_forgotten(self, error: MCPError, within_s: float) -> bool:
-        """Whether the upstream has forgotten the session, so that it has not carried out what it answered with this.
+        """Whether an error means that the upstream has forgotten the session, and so did not carry out the request.
 
-        Servers say so by any status and in any words, in which others speak of sessions of their tools. So what sounds
-        like it is believed where a ping, which no tool answers, is answered alike.
+        Servers use any status and any words for it, and tools may speak of sessions of their own. So an error that
+        sounds like it counts only if a ping, which no tool answers, gets such an error too.
         """
         if self.is_modern or not _sounds_forgotten(error):
             return False
@@ -175,20 +171,20 @@ class UpstreamSession(ClientSession):
         return False
 
     async def list_page(self, method: str, field: str, cursor: str | None) -> Mapping[str, Any]:
-        """Return a page of a listing as it came, the items in its `field` unjudged; the first where `cursor` is None.
+        """Return a page of a list as it came, its items (in `field`) not validated; the first where `cursor` is None.
 
         Raises:
-            MCPError: it was answered with an error.
-            ValidationError: it was answered with what is no page.
+            MCPError: the answer is an error.
+            ValidationError: the answer is no page.
         """
         raw = await self.ask(method, {"cursor": cursor} if cursor is not None else None)
-        unjudged: dict[str, Any] = {field: []} if isinstance(raw.get(field), list) else {}
-        validate_server_result(method, self.protocol_version or "", {**raw, **unjudged}, surface=RESULTS)
+        unchecked: dict[str, Any] = {field: []} if isinstance(raw.get(field), list) else {}
+        validate_server_result(method, self.protocol_version or "", {**raw, **unchecked}, surface=RESULTS)
         return raw
 
 
 async def hear_changes(session: UpstreamSession) -> None:
-    """Have an upstream of the newer era tell of changes, which it does only where it is asked to."""
+    """Subscribe to changes of an upstream's lists, as the newer era requires."""
     from mcp.client.subscriptions import SubscriptionLost, listen
 
     has = session.server_capabilities or mcp_types.ServerCapabilities()
@@ -204,14 +200,14 @@ async def hear_changes(session: UpstreamSession) -> None:
                 async for _ in changes:
                     session.changed.set()
         except SubscriptionLost:
-            session.changed.set()  # what was missed meanwhile is not known
+            session.changed.set()  # changes may have been missed
         except (MCPError, RuntimeError):
             return
         await asyncio.sleep(1)
 
 
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):
-    """Hands on what is told of calls as it comes, knows whose each error is, and bounds the parts of what comes."""
+    """Forwards notifications in order, tells apart upstreams' and transports' errors, and bounds incoming messages."""
 
     def __init__(self, read_stream: Any, write_stream: Any, hear: Callable[[str, Mapping[str, Any]], bool]) -> None:
         super().__init__(read_stream, write_stream)
@@ -219,7 +215,7 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         self.ended = asyncio.Event()
         self.offered = mcp_types.ClientCapabilities()
         self.probe_s: float | None = None
-        """Seconds that the upstream's era is asked for; None once it is agreed on."""
+        """Seconds to wait for the probe of the upstream's era; None once that is known."""
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None, **related: Any
@@ -232,15 +228,15 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         if method == "server/discover" and self.probe_s is not None:
             opts = {**(opts or {}), "timeout": self.probe_s}
         if is_modern:
-            # An upstream of 2026-07-28 is told with each request, and asks nothing that isn't offered.
+            # An upstream of 2026-07-28 learns them with each request, and asks only what they include.
             offered = call.relay.capabilities if call is not None and call.relay is not None else None
-            told = plain(offered or mcp_types.ClientCapabilities())
+            capabilities = plain(offered or mcp_types.ClientCapabilities())
             if extensions := (meta.get(mcp_types.CLIENT_CAPABILITIES_META_KEY) or {}).get("extensions"):
-                told["extensions"] = extensions
+                capabilities["extensions"] = extensions
             if call is None or method.startswith(("skills/", "resources/")):
-                # Some have them only for who says to know of them.
-                told["extensions"] = {**(told.get("extensions") or {}), SKILLS_EXTENSION: {}}
-            meta = {**meta, mcp_types.CLIENT_CAPABILITIES_META_KEY: told}
+                # Some servers have skills only for clients that declare them.
+                capabilities["extensions"] = {**(capabilities.get("extensions") or {}), SKILLS_EXTENSION: {}}
+            meta = {**meta, mcp_types.CLIENT_CAPABILITIES_META_KEY: capabilities}
         if call is not None:
             opts = {**(opts or {}), "headers": {**call.headers, **((opts or {}).get("headers") or {})}}
             meta = {**meta, "progressToken": call.token}
@@ -252,7 +248,7 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
             _check(raw)
         if not is_modern:
             return raw
-        # What is read here is read as it is meant; what is handed on says no more than which kind of result it is.
+        # Results that are read here get all defaults; those that are forwarded only their type.
         return {**(ENVELOPE if method in (*_LISTS, "server/discover") else {"resultType": "complete"}), **raw}
 
     async def run(
@@ -270,8 +266,8 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
             return await on_request(context, method, params)
 
         def heard(method: str, params: Mapping[str, Any] | None) -> bool:
-            # Heard as they are read, since the SDK reads on before what it does with notifications has begun; each in
-            # the context of the request on whose response it came, where there are such.
+            # Handled at once, since the SDK reads on before its own handling of a notification begins; in the context
+            # of the request on whose response it came, where there is one.
             context = getattr(self._reading, "last_context", None) or copy_context()
             is_done = context.run(self._hear, method, params or {})
             return is_done or (on_notify_intercept is not None and on_notify_intercept(method, params))
@@ -283,15 +279,15 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
 
 
 class EndedError(MCPError):
-    """An answer can't come any more: the transport says so, whatever the upstream's own errors look like."""
+    """The connection has ended, so that no answer can come; raised for the transport's errors alone."""
 
 
 def _whose(error: MCPError) -> MCPError:
-    """Return an upstream's own error as it gave it, and one of its transport as what that is."""
+    """Return an upstream's own error as it sent it, and a transport's as `EndedError` or with its trouble."""
     is_own, data = own_data(error.data)
     if not is_own and error.code == mcp_types.CONNECTION_CLOSED:
         return EndedError(error.code, error.message)
-    if not is_own and error.code == mcp_types.PARSE_ERROR:  # with all that the SDK's validators say
+    if not is_own and error.code == mcp_types.PARSE_ERROR:  # its message has all of the SDK's validation errors
         return MCPError.from_error_data(HttpTrouble("not MCP", "answered with no JSON-RPC message").as_error())
     return MCPError(error.code, error.message, data)
 
@@ -334,11 +330,11 @@ _SELDOM_S = 60.0
 
 
 def _seldom() -> Callable[[logging.LogRecord], bool]:
-    """Return what lets each line of code log once a minute.
+    """Return a log filter that passes one record a minute from each line of code.
 
-    Why: the SDK logs a traceback of each notification or event that it can't read, of which a server may send
-    thousands a second; nothing else bounds them.
-    Ends when: the SDK counts them, or says nothing of them.
+    Why: the SDK logs a traceback for each notification or event that it can't read, of which a server may send
+    thousands a second.
+    Ends when: the SDK bounds these records itself.
     """
     next_s: dict[tuple[str, int], float] = {}
 
@@ -357,9 +353,9 @@ for _name in ("client", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispat
 
 
 async def learn_tools(session: ClientSession, tools: Sequence[Mapping[str, Any]]) -> None:
-    """Have a session know tools whose calls bear headers of their arguments, in turns with the event loop (law L7)."""
+    """Register tools whose calls need headers of their arguments, in turns with the event loop (law L7)."""
     for start in range(0, len(tools), _N_A_TURN):
-        asking = [tool for tool in tools[start : start + _N_A_TURN] if _HEADER in json.dumps(tool.get("inputSchema"))]
-        fits = [fitted(TOOL, tool, is_modern=True).item for tool in asking]
+        with_headers = [t for t in tools[start : start + _N_A_TURN] if _HEADER in json.dumps(t.get("inputSchema"))]
+        fits = [fitted(TOOL, tool, is_modern=True).item for tool in with_headers]
         learn_page(session, [mcp_types.Tool.model_validate(item) for item in fits if item is not None])
         await asyncio.sleep(0)

@@ -1,1 +1,1 @@
-"""Servers over HTTP, in both eras and by SSE: reached, logged in at, and what goes wrong there."""
+"""Upstreams over HTTP, of both eras and by SSE: transports, logins and errors."""

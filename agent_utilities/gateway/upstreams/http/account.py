@@ -1,4 +1,4 @@
-"""One person's login at one upstream: made in their browser, kept sealed, and renewed once for all who need it."""
+"""One person's login at one upstream: made in their browser, kept sealed, and renewed once for all requests."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from agent_utilities.runtime.waiting import in_daemon_thread
 logger = logging.getLogger(__name__)
 
 Start = Callable[[Callable[[], Awaitable[Any]]], "asyncio.Task[Any]"]
-"""Starts a task that ends with the server; an error that it raises is what it brings."""
+"""Starts a task that ends with the server; an error that it raises becomes its result."""
 Name = tuple[str, ...]
-"""Of a login: whose it is, issuer and subject, and at which upstream and address."""
+"""The name of a login: its person's issuer and subject, and the upstream's name and address."""
 RENEWAL_S = 20.0
-"""Seconds that an authorization server has to renew a login; others who would wait for a turn for longer."""
+"""Seconds that an authorization server has to renew a login."""
 _LONG_AGO_S = 1.0
-"""An expiry that is over; the SDK takes 0 for none."""
+"""An expiry in the past; the SDK reads 0 as none."""
 
 
 class OwnLoginNeededError(PermissionError):
@@ -48,7 +48,7 @@ class OwnLoginNeededError(PermissionError):
 
 
 class Kept(BaseModel):
-    """A login as it is kept: what it takes to renew it, too, which the SDK forgets with the process."""
+    """A login as it is stored, with all that renewing it needs."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -74,27 +74,23 @@ class LoginStore:
     """Keeps people's logins, each under its name, in this machine's folder; see `SealedStore`."""
 
     folder: SealedStore
-    """Set before anything is kept."""
+    """Set before anything is stored."""
 
     def __init__(self) -> None:
         self._unwritten: set[Name] = set()
-        """What the folder has an older one of, if any: it took nothing."""
+        """Logins that could not be written; the folder may have older ones."""
 
     def follow(self, account: Account) -> None:
-        """Have an account take what becomes of its login elsewhere, as far as that is learned of."""
+        """Notify an account of changes to its login by others, in stores that learn of them."""
 
     async def load(self, name: Name, here: Kept | None) -> Kept | None:
-        """Return a login as it is kept; where none is, as this process knows it.
-
-        Args:
-            here: what this process knows of it.
-        """
+        """Return a stored login; where there is none, `here`, which is this process's own."""
         if name in self._unwritten:
             return here
         return await in_daemon_thread(partial(self.folder.load, Kept, *name)) or here
 
     async def keep(self, name: Name, kept: Kept | None) -> None:
-        """Keep a login in place of what there was; None for one that has ended."""
+        """Store a login in place of the one before; None for one that has ended."""
         write = partial(self.folder.save, kept, *name) if kept is not None else partial(self.folder.remove, *name)
         try:
             await in_daemon_thread(write)
@@ -104,18 +100,18 @@ class LoginStore:
             logger.warning("a login is kept in memory only: %s", error.strerror or type(error).__name__)
 
     def alone(self, name: Name) -> AbstractAsyncContextManager[None]:
-        """Return a block in which nobody else renews a login, who shares this store and can be reached."""
+        """Return a lock under which no other process that shares this store renews a login."""
         return nullcontext()
 
 
 class Account(httpx2.Auth):
-    """One person's login at one upstream, which every connection of theirs there is authorized by.
+    """One person's login at one upstream, which authorizes every connection of theirs there.
 
     Args:
         config: the upstream's.
         person: issuer and subject.
-        store: where it is kept, under its name, so that no token is shown to another address.
-        start: starts a task that goes on where the request waits no more that it was begun in.
+        store: keeps it under its name, so that no token is sent to another address.
+        start: starts a task that outlives the request that began it.
     """
 
     def __init__(self, config: UpstreamConfig, person: tuple[str, str], store: LoginStore, start: Start) -> None:
@@ -129,16 +125,16 @@ class Account(httpx2.Auth):
         self.has_login = asyncio.Event()
         """Set while the person is logged in."""
         self.on_login: Callable[[], None] = lambda: None
-        """Called when they have logged in."""
+        """Called when they log in."""
         store.follow(self)
 
-    # -- what is kept ------------------------------------------------------------------------------------------------
+    # -- storage -----------------------------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Take what is kept of it; where another login is made meanwhile, that stays."""
+        """Read the login from the store; one that is made meanwhile stays."""
         before = self._kept
         async with self._turn:
-            pass  # what is being kept is read then
+            pass  # after a write that is under way
         kept = await self._store.load(self.name, before)
         if self._kept is before:
             self._take(kept)
@@ -154,7 +150,7 @@ class Account(httpx2.Auth):
             self.on_login()
 
     async def _keep(self, kept: Kept | None) -> None:
-        """Keep it from now on; the last that was kept is the last that is written."""
+        """Use and store a login from now on; the last one is also written last."""
         self._take(kept)
         async with self._turn:
             await self._store.keep(self.name, self._kept)
@@ -162,18 +158,18 @@ class Account(httpx2.Auth):
     # -- making and using it -----------------------------------------------------------------------------------------
 
     async def authorization(self, redirect_uri: str) -> Authorization:
-        """Return how people log in there. It is registered anew each time.
+        """Return the authorization of new logins there, registered anew each time.
 
-        A registration that was kept may be gone at the other end, and a browser would be shown an error page of theirs.
+        A stored registration may be gone at the other end, and a browser would get an error page of theirs.
         """
         return await Authorization.at(self._url, redirect_uri, self._client, self._headers)
 
     async def logged_in(self, context: OAuthContext) -> None:
-        """Keep what a login has brought in place of what there was."""
+        """Store a new login in place of the one before."""
         await self._keep(Kept.of(context))
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send a request as the person, with a newer token where the one that there is is refused."""
+        """Send a request as the person; a token that is refused is renewed once."""
         token = ""
         for _ in range(2):
             token = await self._token(refused=token)
@@ -181,15 +177,15 @@ class Account(httpx2.Auth):
             response = yield request
             if response.status_code != 401:
                 return
-        await self.load()  # they may have logged in anew by another process
+        await self.load()  # they may have logged in again by another process
         if self._kept is not None and self._kept.tokens.access_token == token:
             await self._keep(None)
         raise OwnLoginNeededError
 
     async def _token(self, refused: str) -> str:
-        """Return a token that is thought to hold, and was not refused; one is renewed once for all who wait for it.
+        """Return a valid token that was not refused; a renewal is shared by all requests that wait for it.
 
-        The renewal goes on where who asked first waits no more: the issuer may have ended the token of before by then.
+        The renewal goes on even if its first request is cancelled: the issuer may have ended the old token by then.
         """
         kept = self._kept
         has_ended = kept is not None and kept.expires_at_s is not None and time.time() > kept.expires_at_s
@@ -207,8 +203,8 @@ class Account(httpx2.Auth):
     async def _renewed(self, kept: Kept) -> Kept | None:
         """Return the login with new tokens; None where it has ended.
 
-        An issuer may take the token of before no more, or the whole grant for stolen, once another process has renewed
-        it. So what is kept is looked at first, in a turn of one's own, and after a failure.
+        Once another process has renewed it, an issuer may refuse the old token, or revoke the whole grant as stolen. So
+        the store is read first, under its lock, and again after a failure.
 
         Raises:
             httpx2.TransportError: the authorization server can't be reached, or can't renew it for now.
@@ -219,12 +215,12 @@ class Account(httpx2.Auth):
                 there = await self._exchanged(kept) or await self._store.load(self.name, kept)
                 if there is not None and there.tokens == kept.tokens:
                     there = None
-            if self._kept is kept:  # else they have logged in anew meanwhile
+            if self._kept is kept:  # else they have logged in again meanwhile
                 await self._keep(there)
         return self._kept
 
     async def _exchanged(self, kept: Kept) -> Kept | None:
-        """Return what an authorization server gives for a login; None for nothing."""
+        """Return a login with the tokens of its authorization server; None where that refuses."""
         about = OAuthClientMetadata(redirect_uris=None)
         oauth = OAuthClientProvider(self._url, about, Known(kept.client, kept.tokens))
         oauth.context.oauth_metadata, oauth.context.protected_resource_metadata = kept.metadata, kept.resource
@@ -232,10 +228,10 @@ class Account(httpx2.Auth):
         request = probe(self._url, {})
         web = bounded_client(self._url, self._client.hosts)
         async with web as client, aclosing(oauth.async_auth_flow(request)) as flow:
-            if (asked := await anext(flow)) is not request:  # else there is nothing to renew it by
+            if (renewal := await anext(flow)) is not request:  # else there is nothing to renew it by
                 try:
                     async with asyncio.timeout(RENEWAL_S):
-                        response = await client.send(asked)
+                        response = await client.send(renewal)
                 except TimeoutError:
                     raise httpx2.NetworkError("the authorization server did not answer in time") from None
                 if response.status_code == 429 or response.status_code >= 500:

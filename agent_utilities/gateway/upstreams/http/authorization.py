@@ -1,4 +1,4 @@
-"""Logging in at a server by a code, as the SDK does it, but in two steps between which nothing waits."""
+"""OAuth logins by authorization code, as the SDK does them, but in two steps without a task that waits between."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from agent_utilities.gateway.upstreams.http.http_client import OwnLoginError, bo
 LOGIN_S = 600.0
 """Seconds that a person has for a login, from the link to the end."""
 ANSWER_S = 60.0
-"""Seconds that an authorization server may take for its part of a step."""
+"""Seconds that an authorization server may take for one step."""
 
 
 class _FoundError(BaseException):
-    """What a browser is sent to is known: no error, which the SDK would log as one."""
+    """Ends the SDK's flow once the address for the browser is known; as an `Exception` the SDK would log it."""
 
 
 @dataclass(frozen=True)
 class Known(TokenStorage):
-    """What a flow of the SDK's begins with; what it brings it holds itself."""
+    """Gives a flow of the SDK's its client and tokens; new ones are taken from the flow's context instead."""
 
     client: OAuthClientInformationFull | None
     tokens: OAuthToken | None = None
@@ -53,25 +53,25 @@ class Authorization:
     """A server's authorization server, and the client that is registered there.
 
     Args:
-        context: what the SDK found.
-        address: where it would send a browser.
-        redirect_uri: where that comes back to.
+        context: the SDK's, after discovery and registration.
+        address: the authorization endpoint for a browser.
+        redirect_uri: where the browser comes back to.
         hosts: see `bounded_client`.
     """
 
     def __init__(self, context: OAuthContext, address: str, redirect_uri: str, hosts: Iterable[str]) -> None:
         self.context, self._address, self._redirect_uri, self._hosts = context, address, redirect_uri, hosts
         self.made_s, self.is_gone = time.monotonic(), False
-        """When it was registered, and whether the other end says that it knows the client no more."""
+        """When the client was registered, and whether the authorization server has forgotten it."""
 
     @classmethod
     async def at(cls, url: str, redirect_uri: str, client: OAuthClient, headers: Mapping[str, str]) -> Authorization:
-        """Return how people log in at a server: found, and registered at, as the SDK does it.
+        """Return the authorization for a server, by the SDK's discovery and registration.
 
         Args:
             url: the server's MCP endpoint.
             redirect_uri: where browsers come back to.
-            client: what the authorization server is told of us, where it does not let clients register themselves.
+            client: of an authorization server that does not let clients register themselves.
             headers: of requests to the server itself.
 
         Raises:
@@ -103,31 +103,31 @@ class Authorization:
             return cls(oauth.context, addresses[0], redirect_uri, client.hosts)
 
     def send(self) -> tuple[str, str, str]:
-        """Return where a browser is sent to log in, the state that it comes back with, and what only we know of it."""
+        """Return the address for a browser to log in, the state that it comes back with, and our PKCE verifier."""
         pkce, state = PKCEParameters.generate(), secrets.token_urlsafe(32)
         drawn = {"state": state, "code_challenge": pkce.code_challenge}
         return str(httpx2.URL(self._address).copy_merge_params(drawn)), state, pkce.code_verifier
 
-    async def take(self, verifier: str, given: Mapping[str, str]) -> OAuthContext:
-        """Return what a browser brings that has come back.
+    async def take(self, verifier: str, query: Mapping[str, str]) -> OAuthContext:
+        """Return the context with the tokens of a login, once the browser has come back.
 
         Args:
-            verifier: what only we know of it.
-            given: the query that it has come back with.
+            verifier: the PKCE verifier of `send`.
+            query: the one that the browser has come back with.
 
         Raises:
             Exception: the login was refused, or failed.
             TimeoutError: it took too long.
         """
-        if "code" not in given:
-            raise OwnLoginError(f"it was refused: {given.get('error', 'no reason')[:100]}")
+        if "code" not in query:
+            raise OwnLoginError(f"it was refused: {query.get('error', 'no reason')[:100]}")
         context = replace(self.context)
         metadata, client = context.oauth_metadata, context.client_info
         assert client is not None
-        validate_authorization_response_iss(given.get("iss"), metadata)
+        validate_authorization_response_iss(query.get("iss"), metadata)
         data = {
             "grant_type": "authorization_code",
-            "code": given["code"],
+            "code": query["code"],
             "redirect_uri": self._redirect_uri,
             "client_id": client.client_id,
             "code_verifier": verifier,
@@ -150,7 +150,7 @@ class Authorization:
 
 
 def _client(client: OAuthClient, redirect_uri: str) -> tuple[OAuthClientMetadata, OAuthClientInformationFull | None]:
-    """Return what is registered of us, and what is known of us already."""
+    """Return the metadata for a registration, and the client if the configuration has one."""
     secret = client.client_secret.get_secret_value() if client.client_secret is not None else None
     about = OAuthClientMetadata(
         client_name="agent-utilities gateway",
@@ -166,6 +166,6 @@ def _client(client: OAuthClient, redirect_uri: str) -> tuple[OAuthClientMetadata
 
 
 def probe(url: str, headers: Mapping[str, str]) -> httpx2.Request:
-    """Return a request to which a server answers where to log in."""
-    told = {"accept": "application/json, text/event-stream", MCP_PROTOCOL_VERSION_HEADER: LATEST_HANDSHAKE_VERSION}
-    return httpx2.Request("POST", url, headers={**headers, **told}, json={"jsonrpc": "2.0", "id": 0, "method": "ping"})
+    """Return a request that a server answers with where to log in."""
+    own = {"accept": "application/json, text/event-stream", MCP_PROTOCOL_VERSION_HEADER: LATEST_HANDSHAKE_VERSION}
+    return httpx2.Request("POST", url, headers={**headers, **own}, json={"jsonrpc": "2.0", "id": 0, "method": "ping"})

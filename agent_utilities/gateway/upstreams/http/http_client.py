@@ -1,4 +1,4 @@
-"""The HTTP client of an upstream: bounded, and an exchange that fails is an error of its message alone."""
+"""The HTTP client of an upstream: bodies are bounded, and a failed exchange is an error of its message alone."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from agent_utilities.gateway.upstreams.limits import (
     Unfinished,
 )
 
-# The SDK logs the traceback of an error that it raises besides, and that is told in a line: only who set up logging
-# for it is shown both.
+# The SDK logs the traceback of an error that it also raises, and that we log in a line: without this handler both
+# would be printed.
 logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
 
 _KEY = f"agent-utilities/upstream-{token_hex(8)}"
-"""What no upstream knows, and so no error of its own bears."""
+"""The key of a trouble in an error's data; drawn at random, so that no upstream can forge it."""
 _REFUSED = {
     401: "it wants credentials, or other ones; see `headers` and `auth` of its config, or log in by"
     " `agent-utilities gateway login NAME`",
@@ -47,27 +47,27 @@ _REFUSED = {
 }
 _BEFORE_IT = (502, 503, 504)  # answered in the place of a server that can't be reached
 _FINAL = (*_REFUSED, 429, *_BEFORE_IT)
-"""What says as much of any other message, whatever a body says of this one."""
+"""Statuses that hold for any message, whatever the body says about this one."""
 _REASONS = ("error_description", "detail", "message", "error", "title", "errors")
-"""Where bodies of errors say why, the best first."""
+"""Keys of the reason in bodies of errors, the best first."""
 _N_REASON = 300
 CONNECT_S = 30.0
-"""Seconds to connect and to send; how long an answer may take is for the call's own deadline to say."""
+"""Seconds to connect and to send; the call's own deadline bounds the wait for an answer."""
 NOTIFICATION_S = 10.0
-"""Seconds that an upstream has to take what is not a request: until then nothing else is sent."""
+"""Seconds that an upstream has to take a notification: until then nothing else is sent."""
 _KEPT_S = 3.0
-"""Seconds for which a connection is kept that nobody uses: most servers close theirs after five, and a request that is
-sent at that moment is lost."""
+"""Seconds that an unused connection is kept: most servers close theirs after five, and a request that is sent at that
+moment is lost."""
 _LOGIN_BYTES = 1 << 20
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-"""What fails before anything of a message is sent."""
+"""Errors before anything of a message is sent."""
 _EVENT_END = re.compile(rb"(?>\r\n|\n|\r){2}")
 _LONGEST_END = 4
 
 
 @dataclass(frozen=True, slots=True)
 class HttpTrouble:
-    """Why an exchange brought no answer: in a word, for a person, and by the HTTP status where there is one."""
+    """The failure of an exchange: its cause in a word, a text for a person, and the HTTP status if there is one."""
 
     cause: Cause
     detail: str
@@ -75,16 +75,16 @@ class HttpTrouble:
 
     @property
     def is_reached(self) -> bool:
-        """Whether the server answered itself, if only to refuse this message."""
+        """Whether the server itself answered, if only to refuse this message."""
         return self.status is not None and self.status not in _BEFORE_IT
 
     @property
     def is_of_message(self) -> bool:
-        """Whether it says nothing of other messages: it is no lack of credentials."""
+        """Whether it concerns this message alone, unlike a lack of credentials."""
         return self.cause == "died" or (self.status is not None and self.status not in _REFUSED)
 
     def as_error(self) -> mcp_types.ErrorData:
-        """Return it as a JSON-RPC error, which reaches the one who waits for the answer."""
+        """Return it as a JSON-RPC error for the caller who waits for the answer."""
         return mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=self.detail, data={_KEY: asdict(self)})
 
 
@@ -92,7 +92,7 @@ _TROUBLE = TypeAdapter(HttpTrouble)
 
 
 def http_trouble(error: MCPError) -> HttpTrouble | None:
-    """Return the trouble that an error tells of; None where it is the upstream's own, whatever that looks like."""
+    """Return the trouble in an error; None where the error is the upstream's own."""
     try:
         return _TROUBLE.validate_python(error.data[_KEY] if isinstance(error.data, dict) else None)
     except (KeyError, ValidationError):
@@ -100,7 +100,7 @@ def http_trouble(error: MCPError) -> HttpTrouble | None:
 
 
 def trouble_of_status(response: httpx2.Response, body: bytes) -> HttpTrouble:
-    """Return what an answer with an HTTP status above 399 says, with the reason that its body has."""
+    """Return the trouble of a response with an HTTP status above 399, with the reason in its body."""
     status, again = response.status_code, response.headers.get("retry-after", "")
     unsaid = "there is no such address" if status == 404 else "it is not able to answer"
     reason = _REFUSED.get(status) or _reason(body, _kind(response)) or unsaid
@@ -110,20 +110,20 @@ def trouble_of_status(response: httpx2.Response, body: bytes) -> HttpTrouble:
 
 
 def _reason(body: bytes, kind: str) -> str:
-    """Return what a body says, in a line; nothing of a page, which is for people."""
+    """Return the reason in a body, in a line; nothing of a page, which is for people."""
     if kind == "text/html":
         return ""
     try:
-        told: Any = from_json(body)
+        reason: Any = from_json(body)
     except ValueError:
-        told = body.decode(errors="replace")
-    while isinstance(told, dict) and (within := next((told[key] for key in _REASONS if told.get(key)), None)):
-        told = within
-    return " ".join((told if isinstance(told, str) else to_json(told).decode()).split())[:_N_REASON]
+        reason = body.decode(errors="replace")
+    while isinstance(reason, dict) and (within := next((reason[key] for key in _REASONS if reason.get(key)), None)):
+        reason = within
+    return " ".join((reason if isinstance(reason, str) else to_json(reason).decode()).split())[:_N_REASON]
 
 
 _HALF = re.compile(rb"(?i)\\ud[89a-f]")
-"""What may be half a character, which `read_json` can read."""
+"""An escape that may be half a character, which `read_json` can read."""
 
 
 class _BoundedBody(httpx2.AsyncByteStream):
@@ -136,8 +136,8 @@ class _BoundedBody(httpx2.AsyncByteStream):
         self._is_events = _kind(response) == "text/event-stream"
         self._buffer = bytearray()
         self.ends_quietly = False
-        """Whether it ends where its connection breaks, of which the transport then tells whoever waits; and with an
-        event that is an error, which the transport takes for the answer, where it sends too much."""
+        """Whether a broken connection is a normal end, which the transport handles; and an event of an error, which it
+        takes for the answer, the end where too much is sent."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
@@ -155,7 +155,7 @@ class _BoundedBody(httpx2.AsyncByteStream):
         is_first = True
         try:
             async for chunk in self._body.aiter_bytes():
-                for at in range(0, len(chunk), TURN_BYTES):  # a decoder gives 1 MiB at once
+                for at in range(0, len(chunk), TURN_BYTES):  # a decoder yields 1 MiB at once
                     self._buffer += chunk[at : at + TURN_BYTES]
                     if is_first and len(self._buffer) >= len(BOM_UTF8):
                         is_first, self._buffer = False, self._buffer.removeprefix(BOM_UTF8)
@@ -202,14 +202,14 @@ class OwnLoginError(RuntimeError):
 
 
 class Guard:
-    """A hook for the requests of an HTTP client: of addresses that are not public it reaches the server's own alone.
+    """A hook for the requests of an HTTP client that blocks addresses which are not public, but for the server's own.
 
-    What counts is the address that a connection ends at, whatever name or spelling led there, before anything is sent.
-    Where the operator's environment names a proxy, that looks names up: then only hosts that are addresses are judged.
+    The address of the connection counts, whatever name or spelling led there, before anything is sent. Behind a proxy
+    of the operator's environment, which looks names up itself, only hosts that are addresses are checked.
 
     Args:
-        url: the server's, as its operator has it.
-        hosts: others that its operator lets a login lead to, wherever they are, or patterns of them such as `*`.
+        url: the server's, as configured.
+        hosts: others that the operator lets a login lead to, or patterns of them such as `*`.
     """
 
     def __init__(self, url: str, hosts: Iterable[str] = ()) -> None:
@@ -218,7 +218,7 @@ class Guard:
         """The address that the server itself was reached at."""
 
     async def __call__(self, request: httpx2.Request) -> None:
-        """Have a request fail where it would lead to an address that it may not reach."""
+        """Have a request fail where it would connect to a blocked address."""
         host, is_own, is_direct = request.url.host, request.url.join("/") == self._url.join("/"), True
         if any(fnmatchcase(host, each) for each in self._hosts) or (is_own and self._own):
             return
@@ -254,19 +254,19 @@ class Guard:
 
 
 async def _addresses(host: str, flags: int = 0) -> list[str]:
-    """Return the addresses that a host stands for; none where it can't be looked up, as connecting will tell."""
+    """Return the addresses of a host; none where the lookup fails, as connecting will too."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=flags)
+        infos = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=flags)
     except (OSError, UnicodeError):
         return []
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    return list(dict.fromkeys(str(address[0]) for *_, address in infos))
 
 
 class UpstreamHttpClient(httpx2.AsyncClient):
     """Sends the messages of one connection.
 
-    The SDK's transport ends the whole connection, and every call on it, where one POST fails. So a POST that fails is
-    answered here, with a JSON-RPC error that says what failed.
+    The SDK's transport ends the whole connection, with every call on it, where one POST fails. So this client answers
+    a failed POST with a JSON-RPC error that says what failed.
     """
 
     def __init__(
@@ -289,7 +289,6 @@ class UpstreamHttpClient(httpx2.AsyncClient):
         )
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """Send a request of the transport."""
         if request.method != "POST":
             return await super().send(request, **options)
         await request.aread()  # one that follows a redirect has its message as a stream
@@ -308,7 +307,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
             return _answer(request, HttpTrouble("refused", _text(error)))
 
     async def _judged(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-        """Return a response that the transport can take, or the error that it comes to."""
+        """Return a response as the transport can take it, or an error response."""
         kind, status = _kind(response), response.status_code
         if status >= 400:
             body = await response.aread()
@@ -337,7 +336,7 @@ class UpstreamHttpClient(httpx2.AsyncClient):
 
 
 async def _bound(limits: Limits, unfinished: Unfinished, response: httpx2.Response) -> None:
-    """Have a body read within the limits, whoever reads it."""
+    """Bound a response's body, whoever reads it."""
     if len(response.headers.get_list("content-encoding", split_commas=True)) > 1:
         raise TooMuchError("a body that is compressed more than once, of which a little may become anything")
     response.stream = _BoundedBody(response, IncomingMessage(limits, unfinished))
@@ -346,11 +345,7 @@ async def _bound(limits: Limits, unfinished: Unfinished, response: httpx2.Respon
 
 
 def bounded_client(url: str, hosts: Iterable[str] = ()) -> httpx2.AsyncClient:
-    """Return a client for what is asked beside MCP's messages, such as a login: bounded alike, and errors raise.
-
-    Args:
-        url, hosts: see `Guard`.
-    """
+    """Return a client for requests beside MCP, such as logins, bounded too; `Guard` explains the arguments."""
     bound = partial(_bound, Limits(message_bytes=_LOGIN_BYTES), Unfinished())
     return httpx2.AsyncClient(timeout=CONNECT_S, event_hooks={"request": [Guard(url, hosts)], "response": [bound]})
 
@@ -360,12 +355,12 @@ def _kind(response: httpx2.Response) -> str:
 
 
 def _is_request(request: httpx2.Request) -> bool:
-    """Whether a message is one that an answer comes to; so is taken what only looks like it."""
+    """Whether a message looks like a request, which gets an answer."""
     return b'"method"' in request.content and b'"id"' in request.content
 
 
 def _marked(response: httpx2.Response) -> httpx2.Response:
-    """Return a response that was read, with the errors in it marked as the upstream's own."""
+    """Return a response, already read, with the errors in it marked as the upstream's own."""
     if b'"error"' not in response.content and not _HALF.search(response.content):
         return response
     body = with_own_errors(response.content, from_json(response.request.content).get("id"))

@@ -1,4 +1,4 @@
-"""Logins at upstreams by OAuth: made once by the user, in a browser; used by every gateway from then on."""
+"""The user's own OAuth logins at upstreams: made once in a browser, and used by every gateway from then on."""
 
 from __future__ import annotations
 
@@ -22,21 +22,20 @@ from agent_utilities.gateway.upstreams.folders import gateway_folder
 from agent_utilities.gateway.upstreams.http.http_client import Guard
 
 DONE = "login"
-"""The file that says that a login was made."""
+"""The file whose presence means that a login was made."""
 
 
 class LoginNeededError(PermissionError):
-    """An upstream wants a login that nobody has made, or that has ended."""
+    """An upstream requires a login that nobody has made, or that has ended."""
 
     def __init__(self, upstream: str) -> None:
         super().__init__(f"it wants a login; run: agent-utilities gateway login {shlex.quote(upstream)}")
 
 
 class Login(OAuth):
-    """FastMCP's OAuth, whose tokens outlive the gateway, and which opens a browser only where the user asked for it.
+    """FastMCP's OAuth with tokens that outlive the gateway; it opens a browser only where the user requests that.
 
-    A gateway works behind others' backs, often where nobody sits: a window that asks for a password, unasked, is what
-    a thief would open.
+    A gateway often runs where nobody sits, and an unexpected window that wants a password is what a thief would open.
     """
 
     def __init__(self, config: UpstreamConfig, folder: str, *, is_asked_for: bool = False) -> None:
@@ -51,32 +50,28 @@ class Login(OAuth):
             client_id=client.client_id,
             client_metadata_url=client.client_metadata_url,
             client_secret=secret.get_secret_value() if secret is not None else None,
-            # What every authorization server must take (RFC 6749 2.3.1); FastMCP would send it in the body.
+            # Every authorization server must support this (RFC 6749 2.3.1); FastMCP would send the secret in the body.
             additional_client_metadata={"token_endpoint_auth_method": "client_secret_basic"} if secret else None,
             token_storage=_store(tokens_of(config, folder)),
         )
 
     async def redirect_handler(self, authorization_url: str) -> None:
-        """Open the browser where the user waits for it.
-
-        Raises:
-            LoginNeededError: nobody does.
-        """
+        """Open the browser; `LoginNeededError` where no user waits for it."""
         if not self._is_asked_for:
             raise LoginNeededError(self._upstream)
         await super().redirect_handler(authorization_url)
 
 
 def tokens_of(config: UpstreamConfig, folder: str) -> Path:
-    """Return where an upstream's tokens are kept: by its name and address, so that none is shown to another address."""
+    """Return the folder of an upstream's tokens, by its name and address: no token is sent to another address."""
     place = f"{config.name}\0{config.url.get_secret_value()}".encode("utf-8", "surrogatepass")
     return gateway_folder("tokens", folder) / blake2b(place, digest_size=16).hexdigest()
 
 
 def _store(folder: Path) -> FileTreeStore:
-    """Return what keeps tokens in a folder that is the user's alone.
+    """Return a store of tokens in a folder that only the user can read.
 
-    Nothing is encrypted: a key beside the files would keep nobody out whom the mode does not.
+    Nothing is encrypted: a key beside the files would keep out nobody whom the mode lets in.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return FileTreeStore(
@@ -87,12 +82,12 @@ def _store(folder: Path) -> FileTreeStore:
 
 
 def auth_of(config: UpstreamConfig, folder: str) -> httpx2.Auth | None:
-    """Return what an upstream is shown of us: the token that its config says, or the user's login; None for neither.
+    """Return the authentication at an upstream: the token of its config, or the user's login; None for neither.
 
     Where callers have logins of their own the caller is the user: over stdio, and on the command line.
 
     Raises:
-        UpstreamError: its config says that it wants a login, and nobody has made it.
+        UpstreamError: its config requires a login, and nobody has made it.
     """
     token = config.auth.get_secret_value() if config.auth is not None else ""
     says_oauth = token == "oauth" or config.credentials == "caller"
@@ -108,10 +103,10 @@ def auth_of(config: UpstreamConfig, folder: str) -> httpx2.Auth | None:
 
 
 async def log_in(config: UpstreamConfig, folder: str) -> None:
-    """Have the user log in at an upstream, in a browser, and keep what it gives; an earlier login is forgotten.
+    """Have the user log in at an upstream in a browser, and store the tokens in place of an earlier login's.
 
     Raises:
-        Exception: whatever the client raises where the login fails.
+        Exception: any error of the client.
     """
     from fastmcp import Client
     from fastmcp.client.transports import SSETransport, StreamableHttpTransport

@@ -1,4 +1,4 @@
-"""The HTTP transports, of both eras and the older SSE, with messages that fail alone and bounded bodies."""
+"""HTTP transports of both eras and the older SSE, with bounded bodies and errors of single messages."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class HttpUpstream:
     """Connects by streamable HTTP."""
 
     is_handshake_only = False
-    """Whether it carries nothing but the handshake's era, its answers not in the responses to POSTs."""
+    """Whether it carries the handshake's era alone, and answers don't come in the responses to POSTs."""
     exit_text = ""
-    """Why we ended the stream; empty where we did not."""
+    """Why the gateway ended the stream; empty where it did not."""
 
     def __init__(self, config: UpstreamConfig, auth: httpx2.Auth | None, unfinished: Unfinished) -> None:
         self._url = config.url.get_secret_value()
@@ -43,7 +43,7 @@ class HttpUpstream:
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Give what is read and what is written as messages."""
+        """Yield the streams of incoming and outgoing messages."""
         async with (
             self._new_client() as client,
             streamable_http_client(self._url, http_client=client, max_sse_event_size=None) as streams,
@@ -61,7 +61,7 @@ class SseUpstream(HttpUpstream):
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
-        """Give what is read and what is written as messages, once it is known where they go."""
+        """Yield the streams of incoming and outgoing messages, once the address of the latter is known."""
         async with (
             self._new_client() as client,
             events_of(client, self._url) as events,
@@ -83,7 +83,7 @@ class SseUpstream(HttpUpstream):
         *,
         task_status: anyio.abc.TaskStatus[httpx2.URL],
     ) -> None:
-        """Read events until the stream ends, and give the address that messages go to once it is told."""
+        """Read events until the stream ends, and report the address for messages once it comes."""
         is_started = False
         async with messages:
             try:
@@ -121,7 +121,7 @@ async def _post_all(
     messages: MemoryObjectReceiveStream[SessionMessage],
     answers: MemoryObjectSendStream[SessionMessage | Exception],
 ) -> None:
-    """Send what comes until no more does, requests beside each other, and answer those that do not arrive."""
+    """Send outgoing messages, requests side by side, and answer failed requests with an error."""
 
     async def post(message: SessionMessage) -> None:
         body = message.message.model_dump(by_alias=True, mode="json", exclude_unset=True)

@@ -1,1 +1,1 @@
-"""What the operator says besides the config: what they agreed to, what they locked, what is denied."""
+"""The operator's decisions beside the config: consent to found files, the lock, and denials."""

@@ -1,4 +1,4 @@
-"""Agreement to a config file that nobody named: a cloned repository must not run programs by lying in a folder."""
+"""Consent to a config file that was found by a search: a cloned repository must not run programs on its own."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ _CHANGE_WHAT_IS_RUN = (
     "path", "env", "bash_env", "ld_*", "dyld_*", "node_options", "node_path", "python*", "perl5*", "rubyopt", "rubylib",
     "*java*_options", "classpath", "git_*", "npm_config_*", "uv_*", "pip_*", "*_proxy", "pathext", "comspec",
 )  # fmt: skip
-"""Variables, folded, that make a program run another one, or fetch it from elsewhere: shown with their value."""
+"""Variables, folded, that make a program run another one or fetch it from elsewhere; shown with their value."""
 
 
 def question(path: Path, content: bytes, environ: Mapping[str, str], started: Collection[str]) -> str:
-    """Return what a file's servers are and do, for a person to agree to or not.
+    """Return a description of a file's servers for a person to agree to.
 
-    A command is shown whole, as the file has it: a variable by its name, never its value. Of `env` and `headers` the
-    names are shown, and which of the user's own variables they take; values only of variables that can change which
-    program is run. Of an address all but passwords and values of its query. No server of `started`, the names of those
-    that would be, is left out.
+    A command is shown whole, as in the file: a variable by its name, never its value. `env` and `headers` are shown by
+    their names and the user's own variables in them, with values only of variables that can change which program is
+    run. An address is shown without passwords and values of its query.
+
+    Args:
+        started: the names of the servers that would be started; none of them is left out.
 
     Raises:
         ConfigError: one of them can't be shown.
@@ -51,11 +53,11 @@ def question(path: Path, content: bytes, environ: Mapping[str, str], started: Co
         return shown(f"{path} was found in this folder. It has no server that could be started.", limit=None)
     lines = [f"{path} was found in this folder. As you, and with your rights, it would:"]
     for upstream in upstreams:
-        lines += ["", f"  {upstream.name}", *(f"    {line}" for line in _told(upstream))]
+        lines += ["", f"  {upstream.name}", *(f"    {line}" for line in _effects(upstream))]
     return "\n".join([*(shown(line, limit=None) for line in lines), ""])
 
 
-def _told(upstream: UpstreamConfig) -> Iterator[str]:
+def _effects(upstream: UpstreamConfig) -> Iterator[str]:
     if upstream.transport == "stdio":
         yield f"run      {shlex.join([upstream.command, *(arg.get_secret_value() for arg in upstream.args)])}"
         yield f"in       {upstream.cwd}"
@@ -96,7 +98,7 @@ def _changes_what_is_run(name: str) -> bool:
 
 
 def _named(name: str, value: str) -> str:
-    """Return a name, and the variables of the user's own that its value takes."""
+    """Return a name, and the user's own variables in its value."""
     taken = ", ".join(f"your {variable}" for variable in names_in(value))
     return f"{name} ({taken})" if taken else name
 
@@ -106,7 +108,7 @@ def _without_secrets(url: str) -> str:
     try:
         parts = urlsplit(url)
         _ = "${" in parts.netloc or parts.port
-    except ValueError:  # where its host ends can't be told
+    except ValueError:  # the end of its host is unclear
         return HIDDEN
     if not parts.netloc:
         return url
@@ -120,22 +122,19 @@ _LONGEST_QUESTION = 32 * 1024
 _HOW = "run the command once in a terminal and answer y, give --yes, or name the file"
 
 
-def is_agreed(found: Found, config: GatewayConfig, state_folder: Path) -> bool:
-    """Whether a found config may be run: the file is the user's own, or agreed to as it was read.
+def is_agreed(file: Found, config: GatewayConfig, state_folder: Path) -> bool:
+    """Whether a config may be run: the file is the user's own, or they agreed to exactly this place and content."""
+    return not file.is_of_folder or os.path.isfile(_record(file, config, state_folder)[0])
 
-    An agreement is to a place and a content, to the byte.
+
+def agree(file: Found, config: GatewayConfig, state_folder: Path) -> None:
+    """Store the user's consent to a file as it was read; other content, or another place, needs consent again.
+
+    Each consent is a file of its own that only the user can read, replaced atomically, so that processes don't
+    conflict. `ConfigError` where it can't be written.
     """
-    return not found.is_of_folder or os.path.isfile(_record(found, config, state_folder)[0])
-
-
-def agree(found: Found, config: GatewayConfig, state_folder: Path) -> None:
-    """Remember that the user has agreed to a file as it was read; other content, or another place, is asked for anew.
-
-    Each agreement is a file of its own that only the user can read, swapped in whole: processes that agree at once
-    don't meet. `ConfigError` where it can't be written.
-    """
-    record, told = _record(found, config, state_folder)
-    text = json.dumps({**told, "agreed_at_s": int(time.time())}, indent=2) + "\n"
+    record, agreed_to = _record(file, config, state_folder)
+    text = json.dumps({**agreed_to, "agreed_at_s": int(time.time())}, indent=2) + "\n"
     try:
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(record, text.encode())
@@ -144,39 +143,37 @@ def agree(found: Found, config: GatewayConfig, state_folder: Path) -> None:
         raise ConfigError(what, str(record.parent), "state folder", "name the config file") from None
 
 
-def _record(found: Found, config: GatewayConfig, state_folder: Path) -> tuple[Path, dict[str, str | None]]:
-    """Return the file that an agreement makes, named by what it is to, and that."""
-    told = {"file": os.path.realpath(found.path), "content": config.digests.get(str(found.path))}
-    name = blake2b(json.dumps(told, sort_keys=True).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-    return state_folder / _FOLDER / f"{name}.json", told
+def _record(file: Found, config: GatewayConfig, state_folder: Path) -> tuple[Path, dict[str, str | None]]:
+    """Return the file of a consent, named by a hash of its content, and that content."""
+    agreed_to = {"file": os.path.realpath(file.path), "content": config.digests.get(str(file.path))}
+    name = blake2b(json.dumps(agreed_to, sort_keys=True).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return state_folder / _FOLDER / f"{name}.json", agreed_to
 
 
 def agreed_or_refuse(
-    found: Found, config: GatewayConfig, state_folder: Path, environ: Mapping[str, str], *, yes: bool
+    file: Found, config: GatewayConfig, state_folder: Path, environ: Mapping[str, str], *, yes: bool
 ) -> None:
-    """Return where a found file's servers may be started: it is the user's own, or the user has agreed, or does now.
+    """Return if a file's servers may be started: it is the user's own, or the user has agreed, or does now.
 
-    What was read of it, and nothing newer, is what the user agrees to. They are asked only where stdin and stderr are
-    a terminal: stdout may carry the protocol.
+    The user agrees to the content that was read, and nothing newer. The question needs a terminal on stdin and stderr,
+    since stdout may carry the protocol.
 
     Raises:
-        ConfigError: the user has not agreed, can't be asked, or the file has changed since it was read.
+        ConfigError: the user has not agreed, there is no terminal, or the file has changed since it was read.
     """
-    if is_agreed(found, config, state_folder):
+    if is_agreed(file, config, state_folder):
         return
     if not yes:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            refuse("a config that was found in this folder starts nothing until you agree to it", found.path, _HOW)
-        content = read_bytes(found.path)
-        if config.digests.get(str(found.path)) != digest(content):
-            refuse("changed while it was read", found.path, "start again")
+            refuse("a config that was found in this folder starts nothing until you agree to it", file.path, _HOW)
+        content = read_bytes(file.path)
+        if config.digests.get(str(file.path)) != digest(content):
+            refuse("changed while it was read", file.path, "start again")
         started = {upstream.name for upstream in config.upstreams if upstream.enabled}
-        asked = question(found.path, content, environ, started)
-        if len(asked) > _LONGEST_QUESTION:
-            refuse("too long to be asked about", found.path, "read it, and name it on the command line")
-        print(
-            f"{asked}\nStart them, now and later, until the file changes? [y/N] ", end="", file=sys.stderr, flush=True
-        )
+        text = question(file.path, content, environ, started)
+        if len(text) > _LONGEST_QUESTION:
+            refuse("too long to be asked about", file.path, "read it, and name it on the command line")
+        print(f"{text}\nStart them, now and later, until the file changes? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().casefold() not in ("y", "yes"):
-            refuse("not agreed to, so nothing was started", found.path, _HOW)
-    agree(found, config, state_folder)
+            refuse("not agreed to, so nothing was started", file.path, _HOW)
+    agree(file, config, state_folder)

@@ -1,11 +1,11 @@
-"""What an operator has accepted of what upstreams tell models, kept in a file, and what has changed since.
+"""The lock: a file of the definitions that an operator has accepted, and the changes since.
 
 A model reads a tool's title, description, schemas and annotations, and a server's instructions. A server can change
-them after its operator has looked at them. With a lock, what is not as it was accepted is withheld: what changed, and
-what is new too, since a server can add a tool as well as change one.
+them after its operator has reviewed them. With a lock, changed and new definitions are withheld until the operator
+accepts them.
 
-What stands in no list, or changes by nature, is not locked: prompts' texts and resources' contents, the list of
-resources, icons and `_meta`.
+Not locked is what is in no list, or changes by nature: prompts' texts and resources' contents, the list of resources,
+icons and `_meta`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from agent_utilities.gateway.upstreams.snapshot import Snapshot
 
 Locked = Literal["tools", "prompts", "templates", "skills", "instructions"]
-"""What is locked, in the order of the file."""
+"""The locked kinds, in the order of the file."""
 Kind = Locked | Literal["resources"]
 Definition: TypeAlias = Mapping[str, Any]
-"""What a model reads of a component, as JSON; keys that the upstream leaves out are not there."""
+"""The fields of a component that a model reads, as JSON."""
 
 _READ: Mapping[Kind, set[str]] = {
     "tools": {"name", "title", "description", "inputSchema", "outputSchema", "annotations"},
@@ -49,7 +49,7 @@ _SCHEMAS = ("inputSchema", "outputSchema")
 
 
 class Key(NamedTuple):
-    """Which component of which upstream; of instructions the name is empty."""
+    """A component of an upstream; instructions have an empty name."""
 
     upstream: str
     kind: Kind
@@ -60,12 +60,12 @@ class Key(NamedTuple):
 
     @property
     def short_forms(self) -> tuple[str, str]:
-        """How it may be written in short, where nothing else is written so."""
+        """Short forms of it, valid where they are unambiguous."""
         return f"{self.upstream}/{self.name}", f"{self.upstream}_{self.name}"
 
 
 class Accepted(BaseModel):
-    """A definition that was accepted: its hash, which is what counts, and its text, for a diff."""
+    """A definition that was accepted: its hash, which counts, and its text, for a diff."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -74,16 +74,16 @@ class Accepted(BaseModel):
 
 
 Lock: TypeAlias = Mapping[Key, Accepted]
-"""What was accepted of each component."""
+"""The accepted definition of each component."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """Something that is not as it was accepted.
+    """A difference from what was accepted.
 
     Args:
-        before: as it was accepted; None for what is new.
-        after: as the upstream lists it now; None for what it no longer lists.
+        before: the accepted definition; None for a new one.
+        after: the definition now; None for one that is no longer listed.
     """
 
     key: Key
@@ -92,7 +92,6 @@ class Change:
 
     @property
     def what(self) -> Literal["new", "changed", "removed"]:
-        """What happened, in a word."""
         if self.before is None:
             return "new"
         return "removed" if self.after is None else "changed"
@@ -104,22 +103,22 @@ def lock_of(snapshots: Iterable[Snapshot]) -> Lock:
 
 
 def changes(lock: Lock, snapshots: Iterable[Snapshot]) -> list[Change]:
-    """Return what is not as it was accepted, in the upstreams' order, what they no longer list last.
+    """Return the differences from what was accepted, in the upstreams' order, removed components last.
 
-    Upstreams that no snapshot is given of are passed over: what was accepted of them stands.
+    Upstreams without a snapshot here have no changes.
     """
-    found: list[Change] = []
+    pending: list[Change] = []
     for snapshot in snapshots:
         listed = list(definitions(snapshot))
-        found += [change for each in listed if (change := change_of(lock, *each)) is not None]
+        pending += [change for each in listed if (change := change_of(lock, *each)) is not None]
         now = {key for key, _ in listed}
         gone = (key for key in lock if key.upstream == snapshot.upstream and key not in now)
-        found += [Change(key, lock[key].definition, None) for key in gone]
-    return found
+        pending += [Change(key, lock[key].definition, None) for key in gone]
+    return pending
 
 
 def change_of(lock: Lock, key: Key, definition: Definition) -> Change | None:
-    """Return how a definition is not as it was accepted; None where it is."""
+    """Return how a definition differs from the accepted one; None where it does not."""
     before = lock.get(key)
     if before is None or before.sha256 != sha256_of(definition):
         return Change(key, None if before is None else before.definition, definition)
@@ -140,15 +139,15 @@ def accept(lock: Lock, changes: Iterable[Change]) -> Lock:
 def named(name: str, pending: Sequence[Change]) -> list[Change]:
     """Return the changes that a name means, for `--accept`: one change, or all of one upstream's.
 
-    A server chooses its tools' names, so a name is never taken for several things at once: as changes tell it first,
-    then an upstream's, then a short form that only one change has.
+    A server chooses its tools' names, so a name never means several things at once: first the full form of a change,
+    then an upstream's name, then a short form of only one change.
 
     Raises:
         InputError: nothing of the name has changed, or its short form means several things.
     """
     exact = [change for change in pending if name == str(change.key)]
-    if found := exact or [change for change in pending if name == change.key.upstream]:
-        return found
+    if matches := exact or [change for change in pending if name == change.key.upstream]:
+        return matches
     short = [change for change in pending if name in change.key.short_forms]
     if len(short) > 1:
         hint = f"name one of {', '.join(str(change.key) for change in short[:5])}"
@@ -161,36 +160,36 @@ def named(name: str, pending: Sequence[Change]) -> list[Change]:
 
 
 def sha256_of(definition: Definition) -> str:
-    """Return the hash of a definition, 64 hex digits: the same for whatever order its keys are told in."""
+    """Return the hash of a definition, 64 hex digits, independent of the order of its keys."""
     text = json.dumps(definition, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def definitions(snapshot: Snapshot) -> Iterator[tuple[Key, Definition]]:
-    """Yield what a model reads of each component that is locked, in the upstream's order."""
+    """Yield the definition of each locked component, in the upstream's order."""
     for kind, fields in _READ.items():
         for component in getattr(snapshot, kind):
             read = {key: value for key, value in component.items() if key in fields and value is not None}
-            told = {key: value if key in _SCHEMAS else _said(value) for key, value in read.items()}
-            yield Key(snapshot.upstream, kind, told[_NAMED.get(kind, "name")]), told
+            definition = {key: value if key in _SCHEMAS else _without_nulls(value) for key, value in read.items()}
+            yield Key(snapshot.upstream, kind, definition[_NAMED.get(kind, "name")]), definition
     if snapshot.instructions:
         yield Key(snapshot.upstream, "instructions", ""), {"instructions": snapshot.instructions}
 
 
-def _said(value: Any) -> Any:
-    """Return annotations, or arguments, without what they leave open: a null says nothing."""
+def _without_nulls(value: Any) -> Any:
+    """Return annotations, or arguments, without nulls, which mean the same as no value."""
     if isinstance(value, list):
-        return list(map(_said, value))
+        return list(map(_without_nulls, value))
     return {key: inner for key, inner in value.items() if inner is not None} if isinstance(value, dict) else value
 
 
 def lock_path(config: Path) -> Path:
-    """Return where the lock of a config file stands: `.mcp.lock.json` beside `.mcp.json`."""
+    """Return the path of a config file's lock: `.mcp.lock.json` beside `.mcp.json`."""
     return config.with_name(f"{re.sub(r'[.]jsonc?$', '', config.name)}.lock.json")
 
 
 class _File(BaseModel):
-    """What the file of a lock holds."""
+    """The content of a lock's file."""
 
     format: Literal["agent-utilities lock 1"] = "agent-utilities lock 1"
     upstreams: dict[str, dict[Locked, dict[str, Accepted]]]
@@ -200,8 +199,7 @@ def read_lock(path: Path) -> Lock | None:
     """Return the lock in a file; None where there is no file, so that nothing is withheld.
 
     Raises:
-        InputError: the file can't be read, or a value of it can't be taken. Nothing must be served then: what was
-            accepted is not known.
+        InputError: the file can't be read, or is invalid. Nothing must be served then, as nothing counts as accepted.
     """
     try:
         with open_regular(path) as file:
@@ -225,15 +223,11 @@ def read_lock(path: Path) -> Lock | None:
 
 
 def write_lock(path: Path, lock: Lock) -> None:
-    """Put a lock in place of what a file held: a reader finds the old or the new one, whole.
-
-    Raises:
-        InputError: it can't be written; the file is as it was.
-    """
+    """Replace a lock's file atomically; `InputError` where it can't be written, which leaves the file as it was."""
     upstreams: dict[str, dict[str, dict[str, Any]]] = {}
     for key in sorted(lock, key=lambda key: (key.upstream, get_args(Locked).index(key.kind), key.name)):
         upstreams.setdefault(key.upstream, {}).setdefault(key.kind, {})[key.name] = lock[key].model_dump()
-    # ASCII alone: characters that can't be seen are spelled out, for whoever reviews the file.
+    # ASCII alone: invisible characters are escaped, for whoever reviews the file.
     text = json.dumps(_File.model_validate({"upstreams": upstreams}).model_dump(), indent=2) + "\n"
     try:
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o644  # it is reviewed and shared, no secret
@@ -247,37 +241,37 @@ def _refuse(what: str, value: object, path: Path, where: str = "") -> NoReturn:
     raise InputError(what, value, f"{path}: {where}" if where else str(path), hint)
 
 
-# -- changes as a person reads them, on a terminal or the page: no character can hide or act ---------------------------
+# -- changes for a person, on a terminal or the page: no character can hide or act -------------------------------------
 
 MAX_LINES = 2_000
 _ENDS = re.compile(r"(?<=[.!?;]) +(?=\S)")
 
 
 def change_text(change: Change) -> str:
-    """Return a change as lines: what and of which component, then a diff of what a model reads."""
+    """Return a change as lines: its kind and component, then a diff of the definition."""
     return "\n".join([shown(f"{change.what}: {change.key}", limit=None), *(f"  {line}" for line in diff_lines(change))])
 
 
 def diff_lines(change: Change, *, compares: bool = True) -> list[str]:
-    """Return how a definition differs, by sentence and by line of JSON: each with ` `, `-` or `+` before it.
+    """Return the diff of a definition by sentence and by line of JSON, each line with ` `, `-` or `+` before it.
 
     Args:
-        compares: whether what both have is looked for, which may take half a second where a server means it to; else
-            all that was is told, and then all that is.
+        compares: whether common lines are searched for, which a hostile server can make take half a second; else all
+            old lines come first, then all new ones.
     """
     before, after = (_lines(definition) for definition in (change.before, change.after))
     old, new = before[:MAX_LINES], after[:MAX_LINES]
     if compares:
         diff = list(unified_diff(old, new, n=2, lineterm=""))
-        shown_from = 2 if change.what == "changed" else 3  # nothing is left out before all of it
+        shown_from = 2 if change.what == "changed" else 3  # a whole definition needs no `...` before it
         lines = ["..." if line.startswith("@@") else f"{line[0]} {line[1:]}" for line in diff[shown_from:]]
     else:
         lines = [*(f"- {line}" for line in old), *(f"+ {line}" for line in new)]
     n_more = max(len(before), len(after)) - MAX_LINES
     if n_more > 0:
         lines.append(f"NOT SHOWN: {n_more} more lines; read them before you accept this")
-    if told := _foreign(change):
-        lines.append(f"not ASCII, and not there before: {told}")
+    if foreign := _foreign(change):
+        lines.append(f"not ASCII, and not there before: {foreign}")
     return lines
 
 
@@ -295,7 +289,7 @@ def _lines(definition: Definition | None) -> list[str]:
 
 
 def _foreign(change: Change) -> str:
-    """Name the characters that are new and not ASCII: some look just like a letter that was there."""
+    """Return the names of characters that are new and not ASCII: some look like a letter that was there."""
     texts = (json.dumps(definition or {}, ensure_ascii=False) for definition in (change.before, change.after))
     before, after = (Counter(character for character in text if character > "\x7f") for text in texts)
     new = sorted((after - before) if change.before is not None else after)

@@ -1,4 +1,4 @@
-"""Files of a gateway read again when they change, and what the operator denies by them."""
+"""What the operator denies, by configuration and lock; and the gateway's files, which are read again on changes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.selection.model import fold
 
 _A_STEP = 50
-"""Components that are judged in one step: a millisecond at most."""
+"""Components that are checked in one step: a millisecond at most."""
 
 
 def denied_by(config: UpstreamConfig, tool: str) -> str | None:
-    """Return where an upstream's configuration denies a tool, such as `.mcp.json: mcpServers.git.disabledTools`.
+    """Return the place of the rule that denies a tool, such as `.mcp.json: mcpServers.git.disabledTools`; else None.
 
-    Names, as the upstream calls its tools, are compared folded and may be globs, as everywhere. A tool that is denied
-    by one key is denied, whatever another allows; None where nothing denies it.
+    Names are the upstream's own, compared folded, and may be globs. A deny by one key holds, whatever another allows.
     """
     name = fold(tool)
     if _names(name, config.deny):
@@ -48,14 +47,14 @@ def _origin(config: UpstreamConfig, field: str, usual: str) -> str:
 
 @dataclass(frozen=True)
 class OperatorRules:
-    """What the operator denies of upstreams: by their configuration, and by a lock on what they have accepted."""
+    """The operator's denials: by the configuration, and by a lock on accepted definitions."""
 
     lock: Lock | None = None
-    """What they have accepted; None where nothing is locked."""
+    """The accepted definitions; None where nothing is locked."""
     lock_file: Path = Path("lock.json")
 
     def denials(self, config: UpstreamConfig, snapshot: Snapshot) -> Steps[Mapping[Key, str]]:
-        """Return which components of an upstream are denied, each with the file and the key that say so."""
+        """Return the components of an upstream that are denied, each with the file and key of the rule."""
         denied = {}
         if self.lock is not None:
             for n, (key, definition) in enumerate(definitions(snapshot)):
@@ -76,36 +75,35 @@ logger = logging.getLogger("agent_utilities.gateway")
 
 @dataclass
 class ConfigFiles:
-    """The files that a gateway is configured by, one at least, and what they said last."""
+    """The config files of a gateway, at least one, and their last valid content."""
 
     files: Sequence[Path]
     environ: Mapping[str, str]
     config: GatewayConfig
     is_agreed: Callable[[GatewayConfig], bool] = lambda config: True
     refused: frozenset[str] = frozenset()
-    """What of them was not taken when they last changed: `configuration`, `lock`; what they said before holds."""
+    """The parts that were invalid when they last changed, `configuration` or `lock`; their content before holds."""
 
     @property
     def lock_file(self) -> Path:
-        """Where the lock stands or would stand."""
         return lock_path(Path(self.files[0]))
 
     def rules(self) -> OperatorRules:
         """Return the operator's rules, with the lock as it is now.
 
         Raises:
-            InputError: it can't be read, so that what was accepted is not known.
+            InputError: it can't be read.
         """
         return OperatorRules(read_lock(self.lock_file), self.lock_file)
 
     async def changes(self) -> AsyncIterator[tuple[GatewayConfig, OperatorRules]]:
-        """Yield what the files say whenever that has changed, until cancelled.
+        """Yield the configuration and rules whenever they change, until cancelled.
 
-        A config that can't be read, that has a problem which it did not have before, or that nobody has agreed to,
-        changes nothing, and a log line says why: a half-finished edit must not take servers away. Nor does a lock that
-        can't be read, or that is gone: an upstream could remove it, and what it withholds would be listed.
+        A config that is unreadable, has a new problem, or lacks the user's consent changes nothing, and a log line says
+        why: a half-finished edit must not take servers away. Nor does a lock that is unreadable or gone: an upstream
+        could remove it to have withheld definitions listed.
 
-        Files are read in a thread: a disk that hangs holds up no request, and no stop.
+        Files are read in a thread, so that a hung disk blocks no request and no stop.
         """
         rules = await in_daemon_thread(self.rules)
         async for _ in touched([*self.files, self.lock_file]):
@@ -116,7 +114,7 @@ class ConfigFiles:
                 yield config, rules
 
     def _rules_now(self, before: OperatorRules) -> OperatorRules:
-        """Return the rules with the lock as it is; those of before where it can't be read, or is gone."""
+        """Return the rules with the lock as it is now; the ones before where it is unreadable or gone."""
         try:
             now = self.rules()
         except InputError as error:
@@ -131,7 +129,7 @@ class ConfigFiles:
         return now
 
     def _read(self) -> GatewayConfig:
-        """Return what the config files say; what they said last where that can't be taken."""
+        """Return the configuration as it is now; the last valid one where that is invalid."""
         try:
             changed = read_config(self.files, self.environ)
             if changed == self.config:

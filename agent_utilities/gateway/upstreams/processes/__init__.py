@@ -1,1 +1,1 @@
-"""Servers over stdio: found, started, read, and ended with all that they started."""
+"""Upstreams over stdio: their programs, processes, messages and stderr."""

@@ -1,6 +1,6 @@
-"""The processes that bear a marker in their environment: found, and ended. As a script, the watcher of `ProcessGuard`.
+"""Finds and ends processes with a marker in their environment. As a script, the watcher of `ProcessGuard`.
 
-The script imports psutil only once the gateway is gone, so that it is small.
+The script imports psutil only once the gateway is gone, to stay small.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from psutil import Process
 
 MARKER = "AGENT_UTILITIES_UPSTREAM"
-"""The variable that holds the markers of a process: words, the innermost gateway's last."""
+"""The variable with the markers of a process, separated by spaces, the innermost gateway's last."""
 EXIT_S, TERM_S, KILL_S = 0.5, 2.0, 3.0
 """Seconds that processes get to end by themselves, by SIGTERM, and by SIGKILL."""
 LATE_S = 0.02
-"""Seconds between two looks that both find nothing, before there is taken to be nothing."""
+"""Seconds until a search that found no process is repeated."""
 
 
 def find(marker: str, session: int = 0) -> list[Process]:
-    """Return the living processes that bear a marker or are in a session, and all that descend from one of them.
+    """Return the living processes with a marker or in a session, and all their descendants.
 
-    The session's leader has not been reaped, so that its id is nobody else's; 0 is none.
+    Args:
+        session: a session whose leader has not been reaped, so that its id is not reused; 0 for none.
     """
     import psutil
 
@@ -50,9 +51,9 @@ def find(marker: str, session: int = 0) -> list[Process]:
 
 
 def end(find_them: Callable[[], list[Process]], term_s: float, kill_s: float = KILL_S) -> list[Process]:
-    """End processes by SIGTERM, then by SIGKILL, those too that come while others end; return who lives on.
+    """End processes by SIGTERM, then by SIGKILL, and new ones that appear meanwhile; return the survivors.
 
-    Those whose parent we are are reaped: orphans are ours where we are a container's first process.
+    Our own children among them are reaped: as a container's first process we inherit orphans.
     """
     import psutil
 
@@ -60,12 +61,12 @@ def end(find_them: Callable[[], list[Process]], term_s: float, kill_s: float = K
     seen: set[Process] = set()
 
     def look() -> list[Process]:
-        """Find those too that were seen by their parents alone, which have ended since."""
+        """Keep those that could be found only by parents that have ended since."""
         seen.update(find_them())
         return [process for process in seen if is_alive(process)]
 
     def look_again() -> list[Process]:
-        """One that was just being started, or started another program, can't be seen for a moment."""
+        """Search again: a process is invisible for a moment while it starts, or executes another program."""
         time.sleep(LATE_S)
         return look()
 
@@ -73,7 +74,7 @@ def end(find_them: Callable[[], list[Process]], term_s: float, kill_s: float = K
         deadline, signalled = time.monotonic() + seconds, set["Process"]()
         while alive := look() or look_again():
             for process in set(alive) - signalled:
-                with suppress(psutil.Error):  # which it raises, too, where another process has got the id
+                with suppress(psutil.Error):  # raised also where the id was reused
                     process.send_signal(signal_number)
                 signalled.add(process)
             if not _wait(alive, deadline):
@@ -88,7 +89,7 @@ def end(find_them: Callable[[], list[Process]], term_s: float, kill_s: float = K
 
 
 def is_alive(process: Process) -> bool:
-    """Whether a process lives: it has not ended, and its id is not another's now."""
+    """Whether a process has not ended, and its id was not reused."""
     import psutil
 
     try:
@@ -118,9 +119,9 @@ def _wait(processes: list[Process], deadline: float) -> bool:
 
 
 def watch(marker: str) -> None:
-    """Wait until the parent has closed our stdin or is gone, then end every process that bears a marker."""
+    """Wait until the parent has closed our stdin or is gone, then end every process with a marker."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # what ends the gateway must not end its guard before
+        signal.signal(number, signal.SIG_IGN)  # a signal for the gateway must not end its guard first
     parent = os.getppid()
     while os.getppid() == parent:
         readable, _, _ = select.select([0], [], [], 2.0)

@@ -1,4 +1,4 @@
-"""A process with three pipes, ended with all that it started: by us, or by the guard of a gateway that is gone."""
+"""A process with three pipes whose whole tree is ended: by the gateway, or by its guard once the gateway is gone."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ logger = logging.getLogger(__name__)
 STDIN_CLOSED_S = 1.0
 """Seconds that a process gets to end by itself once its stdin is closed."""
 CLOSED_S = 0.3
-"""Seconds that a process which closed a pipe gets to exit, so that it can be told how it did."""
+"""Seconds that a process which closed a pipe gets to exit, so that its exit status is known."""
 MAX_QUEUED_BYTES = 1024 * 1024
-"""Bytes that wait for a process to read its stdin, beside the message that went over it: then senders wait."""
+"""Bytes queued for a process's stdin above which senders wait."""
 FLOOD_BYTES, FLOOD_REST_S = 1024 * 1024, 0.002
-"""Bytes of stderr in a second, after which each read is followed by a rest, so that a flood holds up no one."""
+"""Bytes of stderr in a second above which each read is followed by a rest of so many seconds."""
 PARENT_CHECK_S = 1.0
-"""Seconds between two looks at who our parent is."""
+"""Seconds between two checks of our parent."""
 READ_BYTES = 16 * 1024
-"""Bytes that are read at once. Little is ahead of what waits in the pipe, so that garbage before an answer is counted
-while the process still writes it, and a process that floods waits for us."""
+"""Bytes of a read. Little is read ahead, so that garbage is counted while the process still writes it, and a process
+that floods waits for us."""
 STDERR_READ_BYTES = 64 * 1024
-"""The same of stderr, where nobody waits for an answer: less would slow a process that says much."""
+"""Bytes of a read of stderr, where no answer is waited for: less would slow a process that writes much."""
 _PIPE_BYTES = 1024 * 1024
-"""Bytes that a pipe holds at most: more than that was not written before its process exited."""
+"""The most bytes that a pipe holds: more was not written before its process exited."""
 
 
 class UpstreamProcess:
-    """One process that runs, and its tree: what bears its marker, is in its session, or descends from either.
+    """One process that runs, and its tree: processes with its marker or in its session, and their descendants.
 
-    It is not reaped before its tree has ended, so that its id, which is its session's too, is nobody else's.
+    It is not reaped before its tree has ended, so that its id, which is also its session's, is not reused.
     """
 
     stdin: asyncio.StreamWriter
-    """What it reads: whoever drains it waits while over `MAX_QUEUED_BYTES` were not read."""
+    """Its stdin; draining waits while over `MAX_QUEUED_BYTES` are unread."""
     stdout: asyncio.StreamReader
-    """What it writes, until it has exited, whoever else holds the pipe then."""
+    """Its stdout, which ends when it has exited, even if another process holds the pipe."""
 
     def __init__(self, process: subprocess.Popen[bytes], marker: str) -> None:
         self.pid = process.pid
         self.exited = asyncio.Event()
-        """Set at once when the process has exited, whatever lives on of what it started."""
+        """Set when the process has exited, even if its children live on."""
         self.exit_text = ""
         """How it exited, such as `exited with status 3`; empty while it lives."""
         self.exit_status: int | None = None
-        """With which status, negative for a signal; None while it lives, and where that is not known."""
+        """Its exit status, negative for a signal; None while it lives, and where that is unknown."""
         self._process, self._marker = process, marker
         self._outputs: dict[asyncio.StreamReader, tuple[asyncio.ReadTransport, IO[bytes]]] = {}
         self._watching: asyncio.Task[None] | None = None
@@ -76,13 +76,15 @@ class UpstreamProcess:
         guard: ProcessGuard,
         on_stderr: Callable[[bytes], None],
     ) -> Self:
-        """Start a program, in a session of its own, which `guard` ends where we can't.
+        """Start a program in a session of its own.
 
-        `on_stderr` takes what it writes to its stderr as it comes, at a pace that holds up no one.
+        Args:
+            guard: ends its tree if the gateway is killed.
+            on_stderr: takes the output on stderr as it comes, with rests in a flood.
 
         Raises:
             OSError: it can't be run.
-            ValueError: an argument or variable holds a zero byte.
+            ValueError: an argument or variable has a zero byte.
         """
         marker = guard.next_marker()
         words = f"{os.environ.get(MARKER, '')} {marker}".strip()
@@ -124,7 +126,7 @@ class UpstreamProcess:
         transport, protocol = await loop.connect_write_pipe(
             lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), taken
         )
-        if taken is not process.stdin:  # uvloop does not notice by itself that the process has closed it
+        if taken is not process.stdin:  # uvloop does not notice that the process has closed it
             loop.add_reader(process.stdin, self._close_stdin)
         transport.set_write_buffer_limits(MAX_QUEUED_BYTES)
         self.stdin = asyncio.StreamWriter(transport, protocol, None, loop)
@@ -145,10 +147,7 @@ class UpstreamProcess:
         return reader
 
     def _wait(self) -> int | None:
-        """Return the exit status once it has exited, negative for a signal, None where it is lost.
-
-        It is left to be reaped, where the system can do that.
-        """
+        """Wait for the exit status, negative for a signal, None where it is lost; leave it to be reaped if possible."""
         if not hasattr(os, "waitid"):
             return self._process.wait()
         try:
@@ -167,26 +166,26 @@ class UpstreamProcess:
             self.end_reading(output)
 
     def end_reading(self, output: asyncio.StreamReader) -> None:
-        """Have an output end after what is there to be read: whoever holds the pipe now may write on and on."""
+        """Have an output end after what is in the pipe: another process may hold it, and write on."""
         transport, pipe = self._outputs[output]
         if transport.is_closing():
             return
         n_bytes = 0
-        with suppress(OSError):  # nothing more is there
+        with suppress(OSError):  # the pipe is empty
             while n_bytes < _PIPE_BYTES and (data := os.read(pipe.fileno(), READ_BYTES)):
                 output.feed_data(data)
                 n_bytes += len(data)
         transport.close()
 
     async def take_last_words(self) -> None:
-        """Wait for what a process that has exited wrote to its stderr last, or one that has no more to say for now."""
+        """Wait for the last output on stderr of a process that has exited, or of one that is quiet for now."""
         if self._taking_stderr is not None:
             await asyncio.wait([self._taking_stderr], timeout=CLOSED_S)
 
     async def end(self) -> None:
         """Close its stdin, give it a moment, end its whole tree, reap it, and take its last words."""
         self._close_stdin()
-        # What is blocked in a write can't see that its stdin is closed.
+        # A process that is blocked in a write can't see that its stdin is closed.
         async with beside(self._discard()):
             await is_set(self.exited, within_s=STDIN_CLOSED_S)
             await in_daemon_thread(self._end_tree)
@@ -198,7 +197,7 @@ class UpstreamProcess:
                 pass
 
     def close(self) -> None:
-        """Close our ends of its pipes; where it was not ended it is, in a thread that nobody waits for."""
+        """Close our ends of its pipes; where it was not ended, end it in a daemon thread."""
         self._close_stdin()
         for task in (self._watching, self._taking_stderr):
             if task is not None:
@@ -228,14 +227,14 @@ class UpstreamProcess:
 
 
 def _for_a_transport(pipe: IO[bytes]) -> IO[bytes]:
-    """Return the pipe, or a copy for uvloop, which closes a file and then its descriptor again, another's by then."""
+    """Return the pipe, or for uvloop a copy, since it closes the descriptor twice, the second time maybe another's."""
     if isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop):
         return pipe
     return open(os.dup(pipe.fileno()), pipe.mode, 0, closefd=False)
 
 
 def exit_text(status: int | None) -> str:
-    """Return for a person how a process exited, by its status, negative for a signal; None where it is not known."""
+    """Return a text on how a process exited, by its status, negative for a signal; None if unknown."""
     if status is None:
         return "exited"
     if status >= 0:
@@ -259,10 +258,10 @@ async def _take(stderr: asyncio.StreamReader, take: Callable[[bytes], None]) -> 
 
 
 class ProcessGuard:
-    """Ends every process of this gateway once the gateway is gone, by whatever means, SIGKILL too.
+    """Ends every process of this gateway once the gateway is gone, even by SIGKILL.
 
-    The watcher is a process of its own, in a session of its own, that sees the gateway's end of a pipe close. It is
-    started before the first upstream, once for all, and ends with the gateway: `async with ProcessGuard() as guard`.
+    Its watcher is a process in a session of its own that sees the gateway's end of a pipe close. It starts before the
+    first upstream, and ends with the gateway: `async with ProcessGuard() as guard`.
     """
 
     def __init__(self) -> None:
@@ -273,7 +272,7 @@ class ProcessGuard:
         self._starting = threading.Lock()
 
     def next_marker(self) -> str:
-        """Return the word by which the next process, and all that it starts, is known."""
+        """Return the marker of the next process and its tree."""
         self._n_markers += 1
         return f"{self._gateway}{self._n_markers}."
 
@@ -283,13 +282,13 @@ class ProcessGuard:
         return self._watcher.pid if self._watcher and self._watcher.poll() is None else None
 
     def start(self) -> None:
-        """Start the watcher, unless it runs or there is nothing to watch any more. May be called from any thread."""
+        """Start the watcher, unless it runs or the guard is closed; from any thread."""
         with self._starting:
-            if self.pid is not None or self._is_closed:  # a thread may come here after who waited for it has gone
+            if self.pid is not None or self._is_closed:  # a thread may be late
                 return
-            _close_pipe(self._watcher)  # one that somebody has ended
+            _close_pipe(self._watcher)  # of a watcher that was killed
             arguments = [sys.executable, "-I", marked_processes.__file__, self._gateway]
-            # It must not bear the marker of a gateway that we run behind: that one ends us first, then it.
+            # Without the marker of a gateway that we run behind: that one ends us first, then the watcher acts.
             env = {name: value for name, value in os.environ.items() if name != MARKER}
             none = subprocess.DEVNULL
             try:
@@ -300,7 +299,7 @@ class ProcessGuard:
                 logger.warning("no guard: processes of upstreams would outlive a gateway that is killed: %s", error)
 
     def close(self) -> None:
-        """Have the watcher end whatever is left, and itself, and wait for that."""
+        """Have the watcher end the remaining processes and itself, and wait for that."""
         with self._starting:
             watcher, self._watcher = self._watcher, None
             self._is_closed = True
@@ -326,9 +325,10 @@ def _close_pipe(watcher: subprocess.Popen[bytes] | None) -> None:
 
 
 async def watch_parent(on_gone: Callable[[], None], parent: int) -> None:
-    """Call back once our parent is gone, for a gateway whose host may disappear without closing our stdin.
+    """Call back once our parent is gone: a host may disappear without closing our stdin.
 
-    Ends then, or when cancelled. `parent` is what `os.getppid()` was at the start: it may be gone before the call.
+    Args:
+        parent: `os.getppid()` at the start of the program, since it may be gone before this call.
     """
     while os.getppid() == parent:  # noqa: ASYNC110 (there is nothing to wait for)
         await asyncio.sleep(PARENT_CHECK_S)

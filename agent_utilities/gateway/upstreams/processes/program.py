@@ -1,4 +1,4 @@
-"""The program of an upstream: found as the user's own shell would, or why it can't be run, and its environment."""
+"""The program of an upstream, searched as the user's own shell would, and its environment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ USUAL_PLACES = (
     # The system's own.
     *("~/.nix-profile/bin", "/run/current-system/sw/bin", "/snap/bin", "~/bin", "/usr/bin", "/bin"),
 )
-"""Folders that a login shell has in its PATH and a program started from a desktop often has not."""
+"""Folders that are in the PATH of a login shell, but often not of a program started from a desktop."""
 PASSED_ON = frozenset(
     {
         # Who and where one is, as in the SDK's own list.
@@ -34,24 +34,24 @@ PASSED_ON = frozenset(
         # Language, time, and where files belong.
         *("LANG", "LANGUAGE", "TZ", "TMPDIR"),
         *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"),
-        # Whom to trust: paths of certificates, without which nothing is downloaded behind many a firewall.
+        # Paths of certificates, without which many firewalls block downloads.
         *("CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
     }
 )
 """Names of our variables that every upstream gets; of the locale, every `LC_` one too."""
 PROXIES = re.compile(r"(?:https?|all|no)_proxy", re.IGNORECASE)
-"""Names of variables that upstreams get too, where no password is in them."""
+"""Names of variables that upstreams get too, if there is no password in them."""
 
 
 _ARGS = "; write the program alone into 'command', and the rest into 'args'"
 
 
 class CommandError(AgentUtilitiesError, LookupError):
-    """A program can't be run: which, why, and where it was looked for."""
+    """A program can't be run; the message says which, why, and where it was searched."""
 
 
 def find_program(command: str, *, path: str, folder: Path, home: Path) -> Path:
-    """Return the program that a command names; `CommandError` where there is none, or it can't be run."""
+    """Return the program of a command; `CommandError` where there is none, or it can't be run."""
     if not folder.is_dir():
         what = "is no folder" if folder.exists() else "does not exist"
         raise CommandError(f"its folder {str(folder)!r} {what}: set 'cwd' to one that exists")
@@ -62,38 +62,38 @@ def find_program(command: str, *, path: str, folder: Path, home: Path) -> Path:
         _check(program, command)
         return program
     folders = search_folders(path, home)
-    if found := shutil.which(command, path=os.pathsep.join(str(folder / place) for place in folders)):
-        return Path(found)
+    if program_path := shutil.which(command, path=os.pathsep.join(str(folder / place) for place in folders)):
+        return Path(program_path)
     raise CommandError(_not_found(command, folder, folders))
 
 
 def search_folders(path: str, home: Path) -> list[Path]:
-    """Return the folders where commands are looked for, in order, each once: those of `PATH`, then the usual places."""
+    """Return the folders where commands are searched, in order, each once: those of `PATH`, then the usual places."""
     folders = [Path(with_home(name, home)) for name in path.split(os.pathsep) if name]
     usual = [Path(with_home(name, home)) for name in USUAL_PLACES]
     return list(dict.fromkeys((*folders, *_of_nvm(home), *(place for place in usual if place.is_dir()))))
 
 
 def child_path(path: str, program: Path, home: Path, *, is_configured: bool) -> str:
-    """Return the `PATH` that a program is given: it starts others by their names, as `npx` starts `node`.
+    """Return the `PATH` for a program, which may start others by name, as `npx` starts `node`.
 
-    To a value that the operator chose the usual places are not added.
+    The usual places are not added to a value that the operator configured.
     """
     more = [program.parent] if is_configured else [program.parent, *search_folders("", home)]
     return os.pathsep.join(dict.fromkeys((*filter(None, path.split(os.pathsep)), *map(str, more))))
 
 
 def with_home(name: str, home: Path) -> str:
-    """Return a path with the home folder in the place of a leading `~`."""
+    """Return a path with the home folder for a leading `~`."""
     return f"{home}{name[1:]}" if name == "~" or name.startswith("~/") else name
 
 
 def _of_nvm(home: Path) -> Iterator[Path]:
     """Yield the folder of nvm's default version of Node.js, or of its newest."""
     versions = {
-        tuple(map(int, found.groups())): place
+        tuple(map(int, match.groups())): place
         for place in (home / ".nvm/versions/node").glob("v*")
-        if (found := re.fullmatch(r"v(\d+)\.(\d+)\.(\d+)", place.name))
+        if (match := re.fullmatch(r"v(\d+)\.(\d+)\.(\d+)", place.name))
     }
     try:
         default = read_whole(home / ".nvm/alias/default", 1000).decode().strip().removeprefix("v")
@@ -117,15 +117,15 @@ def _check(program: Path, command: str) -> None:
 
 def _not_found(command: str, folder: Path, folders: list[Path]) -> str:
     places = [folder / place for place in folders]
-    told = f"no command {command!r}; looked in {', '.join(map(str, folders))}"
-    if (found := next((place / command for place in places if (place / command).exists()), None)) is not None:
-        what = "is a folder" if found.is_dir() else "is not executable"
-        return f"{told}; {str(found)!r} {what}"
+    text = f"no command {command!r}; looked in {', '.join(map(str, folders))}"
+    if (file := next((place / command for place in places if (place / command).exists()), None)) is not None:
+        what = "is a folder" if file.is_dir() else "is not executable"
+        return f"{text}; {str(file)!r} {what}"
     if re.search(r"\s", command):
-        return told + _ARGS
+        return text + _ARGS
     if (folder / command).is_file():
-        return f"{told}; there is {str(folder / command)!r}: write './{command}' to run that"
-    return f"{told}{_did_you_mean(_nearest(command, places))}"
+        return f"{text}; there is {str(folder / command)!r}: write './{command}' to run that"
+    return f"{text}{_did_you_mean(_nearest(command, places))}"
 
 
 def _nearest(name: str, folders: Iterable[Path]) -> str | None:
@@ -141,7 +141,7 @@ def _did_you_mean(name: str | None) -> str:
 
 
 def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return those of our variables that an upstream gets."""
+    """Return our variables that an upstream gets."""
     return {name: value for name, value in environ.items() if _is_harmless(name, value)}
 
 
@@ -149,15 +149,15 @@ def _is_harmless(name: str, value: str) -> bool:
     if value.startswith("()"):  # a shell function
         return False
     if PROXIES.fullmatch(name):
-        return "@" not in value  # else a login stands in it
+        return "@" not in value  # else it has a login
     return name in PASSED_ON or name.startswith("LC_")
 
 
 def child_environment(config: UpstreamConfig, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of an upstream's process: its config's variables over ours that are passed on.
 
-    A settings file of ours is for the gateway, which holds what it says by the names that callers see: an upstream
-    made here that starts in the same folder would read it again, by its own names. One may be named for it.
+    Our settings file is for the gateway, and uses the names that callers see: an upstream built with this package would
+    apply it again to its own names. So none is searched, unless its config names one.
     """
-    given = {name: value.get_secret_value() for name, value in config.env.items()}
-    return {"MCP_CONFIG_FILE": "none", **passed_on(environ), **given}
+    configured = {name: value.get_secret_value() for name, value in config.env.items()}
+    return {"MCP_CONFIG_FILE": "none", **passed_on(environ), **configured}

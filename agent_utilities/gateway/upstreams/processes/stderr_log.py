@@ -1,4 +1,4 @@
-"""What an upstream writes to stderr: the last of it in memory and on disk, bounded, readable, with no secret in it."""
+"""The log of an upstream's stderr: its last lines in memory and on disk, bounded, readable and without secrets."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from agent_utilities.runtime.process_io import open_regular
 from agent_utilities.runtime.waiting import start_in_daemon_thread
 
 MAX_LINES = 200
-"""Lines that are kept in memory."""
+"""The most lines in memory."""
 MAX_LINE_CHARACTERS = 2000
-"""Characters of a line that are kept."""
+"""The most characters of a line."""
 RATE_BYTES, BURST_BYTES = 64 * 1024, 512 * 1024
-"""Bytes a second that are kept, and how many at once; of what goes over it only the last is."""
+"""Bytes a second that are kept, and at once; of more only the end is kept."""
 _TAIL_BYTES = 16 * 1024
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
@@ -33,11 +33,11 @@ _CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u
 class StderrLog:
     """The last lines of one upstream's stderr.
 
-    A flood costs no memory and little time: what comes faster than `RATE_BYTES` a second is passed over, but for its
-    end, and how much that was is told.
+    A flood costs no memory and little time: of what comes faster than `RATE_BYTES` a second only the end is kept, and a
+    line says how much was left out.
 
     Args:
-        path: the file that they are kept in, with an older one beside it; None for memory only.
+        path: their file, with an older one beside it; None for memory only.
     """
 
     def __init__(self, path: Path | None = None, max_bytes: int = 1_000_000) -> None:
@@ -50,11 +50,11 @@ class StderrLog:
         self._is_cut = False
 
     def hide(self, secrets: Sequence[str]) -> None:
-        """Take secrets out of all that comes from now on."""
+        """Hide secrets in all later output."""
         self._secrets = secrets
 
     def feed(self, data: bytes) -> None:
-        """Take what was read from the pipe, in whatever pieces."""
+        """Add output as it was read from the pipe."""
         now = time.monotonic()
         self._n_allowed = min(BURST_BYTES, self._n_allowed + (now - self._allowed_at) * RATE_BYTES)
         self._allowed_at = now
@@ -74,7 +74,7 @@ class StderrLog:
         self._keep(lines)
 
     def note(self, text: str) -> None:
-        """Add a line of our own, such as how the process exited, where lines are kept on disk."""
+        """Add a line of our own to the file, such as how the process exited."""
         lines = self._rest.split(b"\n") if self._rest else []
         self._rest = b""
         self._keep(lines)
@@ -82,13 +82,13 @@ class StderrLog:
             self._file.write([f"-- {self._readable(text.encode())}"])
 
     def last_lines(self, n: int) -> list[str]:
-        """Return the last n lines, oldest first, as they may be shown."""
-        # Where something was left out, the first of these is half a line, which may hold half a secret.
+        """Return the last n lines, oldest first, safe to show."""
+        # After a gap the first of these is half a line, which may have half a secret.
         rest = [self._readable(line) for line in self._rest.split(b"\n")[bool(self._n_dropped) :] if line]
         return [*self._lines, *rest][-n:]
 
     def flush(self, limit_s: float) -> None:
-        """Wait until the file has all that was kept, for a disk that answers; not to be called on an event loop."""
+        """Wait until the file is written, up to a limit; not on an event loop."""
         if self._file:
             self._file.flush(limit_s)
 
@@ -107,10 +107,10 @@ class StderrLog:
 
 
 class _LogFile:
-    """Lines on disk: a file, and the one before it. A full or hung disk delays nobody.
+    """Lines on disk: a file, and the one before it.
 
-    A thread of its own writes them while there are any, so that a disk that hangs holds up nobody: what comes
-    meanwhile is kept up to the size of a file, then the oldest of it is dropped.
+    A thread of its own writes them, so that a full or hung disk delays nobody: up to the size of a file is queued
+    meanwhile, then the oldest lines are dropped.
     """
 
     def __init__(self, path: Path, max_bytes: int) -> None:
@@ -122,7 +122,7 @@ class _LogFile:
         self._is_written.set()
 
     def write(self, lines: list[str]) -> None:
-        """Add lines, with the time; several gateways may do so."""
+        """Add lines with the time; several gateways may write to the file."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         data = "".join(f"{now} {line}\n" for line in lines).encode(errors="replace")[-self._max_bytes :]
         with self._lock:
@@ -136,7 +136,6 @@ class _LogFile:
         start_in_daemon_thread(self._write_waiting)
 
     def flush(self, limit_s: float) -> None:
-        """Wait until all is on disk, or could not be brought there."""
         self._is_written.wait(limit_s)
 
     def _write_waiting(self) -> None:
@@ -165,7 +164,7 @@ class _LogFile:
 
 
 def log_file(folder: Path, upstream: str) -> Path:
-    """Return where the log of an upstream is: in the folder, whatever its name is."""
+    """Return the log file of an upstream, within the folder whatever its name is."""
     return folder / (quote(upstream, safe=" ") + ".log")
 
 
@@ -175,18 +174,18 @@ def logged(folder: Path) -> list[str]:
 
 
 def previous(path: Path) -> Path:
-    """Return where the older half of a log is."""
+    """Return the file with the older half of a log."""
     return path.with_name(f"{path.name}.1")
 
 
 def readable(line: bytes) -> str:
-    """Return a line as it may be shown on a terminal: no escape sequences, no control characters."""
+    """Return a line that is safe on a terminal: no escape sequences, no control characters."""
     text = line.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2]  # the last state of a progress bar
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found.group()):02x}", _ESCAPES.sub("", text))
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match.group()):02x}", _ESCAPES.sub("", text))
 
 
 def read_log(path: Path, n: int) -> list[str]:
-    """Return the last n lines that a log has on disk, oldest first; none where there is no log."""
+    """Return the last n lines of a log on disk, oldest first; none where there is no log."""
     lines: list[str] = []
     for file in (previous(path), path):
         with suppress(OSError):

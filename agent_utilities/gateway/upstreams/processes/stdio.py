@@ -1,4 +1,4 @@
-"""A connection to a process over its stdin and stdout: bounded, passing over garbage, ended with all it started."""
+"""The stdio transport: messages of a process on its stdin and stdout, bounded, with garbage skipped."""
 
 from __future__ import annotations
 
@@ -46,13 +46,10 @@ _TOLD_CHARACTERS = 200
 
 
 class StdioUpstream(ObjectReceiveStream[SessionMessage]):
-    """One process, started once by `streams` and ended, with all that it started, when that is left.
-
-    Its messages are read when they are asked for.
-    """
+    """One process, started by `streams`, and ended with its whole tree when that block ends; read on demand."""
 
     is_handshake_only = False
-    """Whether it carries nothing but the handshake's era."""
+    """Whether it carries the handshake's era alone."""
 
     def __init__(
         self,
@@ -65,16 +62,14 @@ class StdioUpstream(ObjectReceiveStream[SessionMessage]):
     ) -> None:
         self.config, self.stderr, self.guard = config, stderr, guard
         self.limits = config.limits
-        """What it may send. A longer answer becomes an error that says so."""
+        """An answer over a limit becomes an error that says so."""
         self.died = asyncio.Event()
-        """Set once the process has exited or closed a pipe, when calls have no answer to wait for; `exit_text` is set
-        before."""
+        """Set once the process has exited or closed a pipe, so that no answer can come; `exit_text` is set before."""
         self.exit_text = ""
-        """How it died, such as `exited with status 3`; empty while it lives, and where it was we who ended it."""
+        """How it died, such as `exited with status 3`; empty while it lives, and where the gateway ended it."""
         self.first_garbage = ""
         """The first line on stdout that was no message, cut and made readable."""
         self.pid: int | None = None
-        """The process's id, once it was started."""
         self._environ, self._unfinished = environ, unfinished
         self._secrets = secrets_of(config)
         self._turns = Turns()
@@ -86,14 +81,15 @@ class StdioUpstream(ObjectReceiveStream[SessionMessage]):
 
     @property
     def is_at_end(self) -> bool:
-        """Whether the process has nothing more to say, so that no further call is answered; `died` comes later."""
+        """Whether its stdout has ended, so that no further call is answered; `died` comes later."""
         return self._process.stdout.at_eof()
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[ObjectReceiveStream[SessionMessage], MessageWriter]]:
-        """Start the process, give what it says and what it is told, and end the process tree when left.
+        """Start the process, yield the streams of its messages, and end the process tree with the block.
 
-        An `UpstreamError` tells where a command that can't be run was looked for.
+        Raises:
+            UpstreamError: it can't be run; with the folders that were searched.
         """
         process = self._process = await self._start()
         self._lines = Lines(process.stdout, IncomingMessage(self.limits, self._unfinished), self._turns)
@@ -103,7 +99,7 @@ class StdioUpstream(ObjectReceiveStream[SessionMessage]):
         finally:
             watching_stdin.cancel()
             try:
-                with anyio.CancelScope(shield=True):  # whoever is cancelled meanwhile
+                with anyio.CancelScope(shield=True):
                     await process.end()
             finally:
                 self._tell("")
@@ -143,7 +139,7 @@ class StdioUpstream(ObjectReceiveStream[SessionMessage]):
 
     async def receive(self) -> SessionMessage:
         """Return the next message; `anyio.EndOfStream` where the process has exited, or closed a pipe."""
-        if self._messages:  # of a batch, which may be long
+        if self._messages:  # of a batch
             await self._turns.after(0)
         while not self._messages:
             if self._is_over:
@@ -155,7 +151,7 @@ class StdioUpstream(ObjectReceiveStream[SessionMessage]):
             if line is None:
                 await self._finish()
             else:
-                began_s = time.monotonic()  # not the loop's, which may stand still for a turn
+                began_s = time.monotonic()  # the loop's clock may stand still for a turn
                 self._take(line)
                 await self._turns.after(len(line.text), time.monotonic() - began_s)
         self._has_spoken = True
@@ -163,11 +159,10 @@ class StdioUpstream(ObjectReceiveStream[SessionMessage]):
         return self._messages.popleft()
 
     async def aclose(self) -> None:
-        """Read no more."""
         self._is_over = True
 
     async def _finish(self) -> None:
-        """Tell how the process died, before those hear of it who wait for answers."""
+        """Set how the process died, before those who wait for answers get an error."""
         if not self._cut_reason and not self._is_stdin_closed:
             await is_set(self._process.exited, within_s=CLOSED_S)
         if not self.died.is_set():
@@ -185,7 +180,7 @@ class StdioUpstream(ObjectReceiveStream[SessionMessage]):
             self._count_garbage(line.text)
 
     def _count_garbage(self, line: bytearray) -> None:
-        """Count a line that is no message, log the first ones, and end it where there is nothing else for too long."""
+        """Count a line that is no message; log the first ones, and end the process after too many in a row."""
         self._n_lines += 1
         self._n_bytes += len(line)
         if self._n_told < _TOLD_GARBAGE_LINES and line.strip():
@@ -199,7 +194,7 @@ class StdioUpstream(ObjectReceiveStream[SessionMessage]):
             self._cut_reason = f"wrote {much} to stdout with no message among them{example}"
 
     async def _watch_stdin(self) -> None:
-        """End it where it has closed its stdin: as a rule it is exiting, and its last answers are to be read."""
+        """End reading where the process has closed its stdin: it is exiting, and its last answers are still read."""
         with suppress(OSError):
             await self._process.stdin.wait_closed()
         await asyncio.sleep(CLOSED_S)
@@ -236,18 +231,18 @@ def _why(error: OSError | ValueError) -> str:
 # -- messages as lines of JSON ----------------------------------------------------------------------------------------
 
 _ENDS_BYTES = 4096
-"""Bytes of the beginning and the end of a line that is too long, which are kept for its id."""
+"""Bytes that are kept of both ends of a line that is too long, for its id."""
 _ID_FIRST = re.compile(rb'^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+|"[^"\\]*")\s*[,}]')
 _ID_LAST = re.compile(rb',\s*"id"\s*:\s*(\d+|"[^"\\]*")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 _MESSAGE_WITHIN = re.compile(rb'\{\s*"(?:jsonrpc|id|result|method)"\s*:')
 
 
 class Line(NamedTuple):
-    """A line that a process wrote to its stdout.
+    """A line on a process's stdout.
 
     Args:
-        text: the line with its end, if it has one; of one that is too long its beginning and its end.
-        too_long: by what it was too long to be kept; empty where it was not.
+        text: the line with its line break, if any; of one that is too long only both ends.
+        too_long: the limit that it exceeds; empty where it does not.
     """
 
     text: bytearray
@@ -256,7 +251,7 @@ class Line(NamedTuple):
 
 
 class Lines:
-    """The lines that a process writes to its stdout, in time and memory proportional to their size."""
+    """The lines on a process's stdout, read in time and memory proportional to their size."""
 
     def __init__(self, stdout: asyncio.StreamReader, message: IncomingMessage, turns: Turns) -> None:
         self._stdout, self._message, self._turns = stdout, message, turns
@@ -265,7 +260,7 @@ class Lines:
         """Return the next line; None where nothing more comes.
 
         Raises:
-            TooMuchError: a line that is too long has no end.
+            TooMuchError: a line that is too long does not end.
         """
         text, n_bytes, too_long, is_whole = bytearray(), 0, "", False
         try:
@@ -301,10 +296,10 @@ class Lines:
 
 
 def read_line(line: Line, limits: Limits) -> list[mcp_types.JSONRPCMessage]:
-    """Return the messages of a line: one, as a rule; none where it is no message.
+    """Return the messages of a line: one, or those of a batch; none where it is no message.
 
-    A message after other text on its line is found too. An answer that is too long, or can't be read, is given as an
-    error, so that whoever waits for it does not wait on.
+    A message may follow other text on its line. An answer that is too long or invalid becomes an error, so that its
+    caller does not wait on.
     """
     text = line.text
     if line.too_long:
@@ -326,45 +321,45 @@ def read_line(line: Line, limits: Limits) -> list[mcp_types.JSONRPCMessage]:
 
 
 def _unreadable(text: bytearray, reason: str) -> list[mcp_types.JSONRPCMessage]:
-    """Return an error in the place of an answer, by the id at its beginning or end; nothing where there is none."""
-    found = _ID_FIRST.search(text[:_ENDS_BYTES]) or _ID_LAST.search(text[-_ENDS_BYTES:])
-    if found is None:
+    """Return an error in place of an answer, with the id at its beginning or end; nothing where there is none."""
+    match = _ID_FIRST.search(text[:_ENDS_BYTES]) or _ID_LAST.search(text[-_ENDS_BYTES:])
+    if match is None:
         return []
     error = mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message=f"the server's answer {reason}")
-    return [mcp_types.JSONRPCError(jsonrpc="2.0", id=json.loads(found.group(1)), error=error)]
+    return [mcp_types.JSONRPCError(jsonrpc="2.0", id=json.loads(match.group(1)), error=error)]
 
 
 class MessageWriter(ObjectSendStream[SessionMessage]):
-    """What is written to a process's stdin, in whole lines; a process that reads none holds up its own callers only."""
+    """Writes messages to a process's stdin, in whole lines; a process that reads none delays only its own callers."""
 
     def __init__(self, stdin: asyncio.StreamWriter, died: asyncio.Event) -> None:
         self._stdin, self._died = stdin, died
         self._is_closed = False
 
     async def send(self, item: SessionMessage) -> None:
-        """Write a message, or put it behind those that wait for the process to read.
+        """Write a message; wait while too much is queued for the process.
 
         Raises:
             anyio.ClosedResourceError: the stream was closed.
             anyio.BrokenResourceError: the process has closed its stdin.
         """
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
-        with suppress(OSError):  # of a pipe that is broken, which is told below
+        with suppress(OSError):  # a broken pipe raises below
             while self._stdin.transport.get_write_buffer_size() > MAX_QUEUED_BYTES and not self._is_closed:
                 message = item.message
                 if isinstance(message, mcp_types.JSONRPCNotification) and message.method == "notifications/cancelled":
-                    return  # who gives up waiting must not wait to say so
+                    return  # giving up a call must not wait
                 await self._stdin.drain()
         if self._is_closed:
             raise anyio.ClosedResourceError
         if not self._stdin.is_closing():
             self._stdin.write(line)
         if self._stdin.is_closing():
-            await is_set(self._died, within_s=2 * CLOSED_S)  # who hears of this must find how it died
+            await is_set(self._died, within_s=2 * CLOSED_S)  # then `exit_text` is set
             raise anyio.BrokenResourceError
 
     async def aclose(self) -> None:
-        """Take no more messages; what waits is dropped."""
+        """Take no more messages, and drop queued ones."""
         self._is_closed = True
         if not self._stdin.is_closing():
             self._stdin.transport.abort()

@@ -1,1 +1,1 @@
-"""Keeping upstreams: started when needed, tried again in measure, listed behind, ended together."""
+"""Supervision of upstreams: connections on demand, retries with backoff, lists in the background, and their end."""

@@ -1,4 +1,4 @@
-"""What holds for every upstream: how long, how many, how often; and when one that failed is tried again."""
+"""The policy for all upstreams: timeouts and limits, and backoff after failures."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from agent_utilities.gateway.upstreams.errors import UpstreamError
 
 @dataclass(frozen=True, slots=True)
 class BackoffRule:
-    """How long to wait after so many failures.
+    """The wait after a number of failures.
 
     Args:
-        limit_s: seconds that are never passed while the breaker is closed.
-        n_until_open: failures in a row after which the breaker opens, and only a slow probe is made.
+        limit_s: the most seconds while the breaker is closed.
+        n_until_open: failures in a row after which the breaker opens, and only slow probes are made.
         probe_s: seconds between probes.
-        sustained_s: seconds that a connection must have been up for its end to count as the first failure again.
-        spread: the share of a wait that the dice move it by, either way.
+        sustained_s: seconds up after which the end of a connection counts as the first failure again.
+        spread: the jitter, as a share of the wait in either direction.
     """
 
     first_s: float = 0.5
@@ -42,25 +42,25 @@ class BackoffRule:
 
 @dataclass(frozen=True)
 class Policy:
-    """What holds for every upstream of a gateway. Tests shorten it.
+    """Limits for every upstream of a gateway. Tests shorten them.
 
     Args:
-        n_items: how many components of a kind are taken of a listing; `n_pages` of it, and `n_bytes` as JSON.
-        n_starts: how many are started at once unasked, to see what they list.
-        probe_s: seconds that a probe for the newer era is waited for alone.
-        slot_s: seconds that a listing may keep others from being started for theirs.
+        n_items: the most components of a kind in a list; `n_pages` of it, and `n_bytes` as JSON.
+        n_starts: the most upstreams that are started at once to take their lists.
+        probe_s: seconds to wait for a probe of the newer era before the handshake is tried too.
+        slot_s: seconds that a listing may keep its place among `n_starts`.
         max_age_s: seconds after which a snapshot is taken again.
-        empty_s: seconds that one is listened to which lists nothing yet, as those do that load or log in behind; after
-            four times as many, and each time four times as many again, its snapshot is taken again.
-        settle_s: seconds between being told of a change and listing again; `settle_limit_s` where one goes on telling.
-        ping_s: seconds that one has to answer a ping after a call that it did not answer.
+        empty_s: seconds to stay connected to an upstream that lists nothing yet, such as one that still loads; its
+            snapshot is taken again after four times as many, then each time after four times as many again.
+        settle_s: seconds between a notice of change and the next listing; up to `settle_limit_s` for many notices.
+        ping_s: seconds to answer a ping after a call without an answer.
         close_s: seconds that ending a connection may take, before it is ended by force.
-        disk_s: seconds that an end waits for what is being written, and a reload for snapshots to be read.
-        grace_s: seconds that calls under way have to end, of an upstream that is configured away.
-        n_isolated: sessions at once that have a connection of their own.
-        n_offers: connections at once on which callers are asked in the middle of calls, one for all who offer the same.
+        disk_s: seconds that an end waits for writes.
+        grace_s: seconds that calls have to end at an upstream that is removed from the configuration.
+        n_isolated: the most sessions with a connection of their own.
+        n_offers: the most connections for questions during calls, one for all clients with the same capabilities.
         n_unreachable: calls in a row that did not get through, after which the connection counts as failed.
-        is_once: whether one that failed is never tried again, and whoever asked tells why.
+        is_once: whether a failure is final, and the command that asked reports it.
     """
 
     backoff: BackoffRule = field(default_factory=BackoffRule)
@@ -87,10 +87,10 @@ class Policy:
 
 @dataclass
 class Counts:
-    """What an upstream has done since the gateway started, as metrics tell it."""
+    """Counts of an upstream since the gateway started, for metrics."""
 
     n_starts: int = 0
-    n_failures: int = 0  # of tries and connections
+    n_failures: int = 0  # of starts and connections
     n_calls: int = 0
     n_failed_calls: int = 0  # in an error of the upstream's connection
     n_untold: int = 0  # messages of calls that callers read too slowly for
@@ -98,21 +98,21 @@ class Counts:
 
 
 class Health:
-    """The trouble of one upstream, shared by all of its connections. Only time that it was up resets it."""
+    """The failures of one upstream, shared by all of its connections. Only time up resets them."""
 
     def __init__(self, policy: Policy, counts: Counts) -> None:
         self._policy, self.counts = policy, counts
         self.n_failures = 0
         """Failures in a row."""
         self.next_try_s: float | None = None
-        """The event loop's time before which there is no other try; None after a success, or before the first."""
+        """The event loop's time of the next try; None after a success, or before the first."""
         self.trouble: UpstreamError | None = None
-        """Why the last try or connection failed; None after one that did not."""
+        """Why the last try or connection failed; None after a success."""
         self.since_s = time.time()
         """When a connection last came up, failed or ended, in seconds since 1970."""
 
     def failed(self, trouble: UpstreamError, up_s: float) -> None:
-        """Take note of a try or a connection that failed, after so many seconds up; 0 where it never was."""
+        """Count the failure of a try or a connection, after so many seconds up; 0 where it never was up."""
         self.counts.n_failures += 1
         self.since_s = time.time()
         rule, now_s = self._policy.backoff, asyncio.get_running_loop().time()
@@ -126,12 +126,12 @@ class Health:
         self.trouble = trouble
 
     def is_well(self) -> None:
-        """Take note of a connection that served and was ended by nothing but disuse."""
+        """Reset all after a connection that worked, and ended for disuse."""
         self.n_failures, self.next_try_s, self.trouble = 0, None, None
         self.since_s = time.time()
 
     def allow_one(self) -> None:
-        """Let a call that was never sent be tried at once, where this is the first failure."""
+        """Let a call that was never sent be tried at once after a first failure."""
         if self.n_failures <= 1:
             self.next_try_s = None
 
@@ -141,7 +141,7 @@ class Health:
         return 0.0 if self.next_try_s is None else max(0.0, self.next_try_s - asyncio.get_running_loop().time())
 
     def refusal(self) -> UpstreamError | None:
-        """Return what a call is answered with until the next try is due; None where it may be tried."""
+        """Return the error for calls until the next try is due; None where it is due."""
         wait_s, trouble = self.wait_s, self.trouble
         if trouble is None or wait_s <= 0:
             return None

@@ -1,4 +1,4 @@
-"""One connection of an upstream: begun when somebody wants it, ended when nobody uses it or something is wrong."""
+"""One connection of an upstream: begun on demand, and ended after disuse or a failure."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ logger = logging.getLogger(__name__)
 
 
 class Connection:
-    """One connection, from when it is wanted until all of it is gone, processes included.
+    """One connection, from the first demand until all of it is gone, processes included.
 
     Args:
-        health: takes note of how it fares, for whatever connection follows.
-        snapshot: what the upstream listed last; None where it was never reached.
-        callers: whom it is for.
-        changed: set where the upstream tells on it that its lists changed.
+        health: records its successes and failures, for later connections.
+        snapshot: the upstream's last one; None where it was never reached.
+        callers: those that it is for.
+        changed: set where the upstream notifies on it of changed lists.
     """
 
     task: asyncio.Task[None]
-    """What runs it."""
+    """The task that runs it."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class Connection:
         self._snapshot, self.callers, self._changed = snapshot, callers, changed
         self._session: asyncio.Future[UpstreamSession] = asyncio.get_running_loop().create_future()
         self.is_up = False
-        """Whether it has come up, and is not all gone."""
+        """Whether it has come up, and is not gone."""
         self.n_users = 0
-        """The calls that want it, from before it is up until they have ended."""
+        """The number of calls that use it or wait for it."""
         self._n_listings = 0
         self._used_s: float | None = None  # when the last call went; None where there was none
         self._is_over = self._is_leaving = self._is_doubted = False
@@ -59,23 +59,23 @@ class Connection:
 
     @property
     def is_usable(self) -> bool:
-        """Whether calls may be sent on it, once it is up."""
+        """Whether calls may be sent on it, now or once it is up."""
         session = self._session.result() if self.is_up else None
         is_at_end = session is not None and getattr(session.transport, "is_at_end", False)
         return not (self._is_over or is_at_end or (session is not None and session.ended.is_set()))
 
     @property
     def pid(self) -> int | None:
-        """The id of its process, while it is up and has one here."""
+        """The id of its process, while it is up and has one."""
         return getattr(self._session.result().transport, "pid", None) if self.is_up else None
 
     async def session(self) -> UpstreamSession:
-        """Return what calls are sent on, once it is up; `UpstreamError` where it could not be made."""
+        """Wait for its session, and return it; `UpstreamError` where it could not be made."""
         return await asyncio.shield(self._session)
 
     @contextmanager
     def using(self) -> Iterator[None]:
-        """Keep it for a call, for as long as the block takes."""
+        """Keep it up for a call, for as long as the block takes."""
         self.n_users += 1
         try:
             yield
@@ -87,7 +87,7 @@ class Connection:
 
     @contextmanager
     def listing(self) -> Iterator[None]:
-        """Keep it for a listing, after which it ends where no call has used it."""
+        """Keep it up for a listing; it ends with the block unless a call has used it."""
         self._n_listings += 1
         try:
             yield
@@ -96,25 +96,25 @@ class Connection:
             self._wake.set()
 
     def could_not_list(self, trouble: UpstreamError) -> bool:
-        """End it where no call has used it, since what can't list counts as failed then; say whether it ends."""
+        """Count it as failed unless a call has used it, since listing failed; return whether it ends."""
         if not self._is_over and not self.n_users and self._used_s is None:
             self._is_over, self._list_trouble = True, trouble
             self._wake.set()
         return self._is_over
 
     def lose(self) -> None:
-        """Give it up, since the upstream has forgotten its session."""
+        """End it, since the upstream has forgotten its session."""
         self._is_over = True
         self._wake.set()
 
     def doubt(self) -> None:
-        """Find out whether the upstream still answers: a call did not."""
+        """Check by a ping whether the upstream still answers, since it did not answer a call."""
         self._is_doubted = True
         self._n_doubts += 1
         self._wake.set()
 
     def reached(self, is_reached: bool) -> None:
-        """Take note of whether a message got through."""
+        """Record whether a message got through."""
         if is_reached:
             self._n_unreachable = self._n_doubts = 0
         else:
@@ -122,21 +122,21 @@ class Connection:
             self._wake.set()
 
     def leave(self) -> None:
-        """Take no new users, and end once the present ones have gone."""
+        """End it once its present users have gone."""
         self._is_leaving = True
         self._wake.set()
 
     def refuse(self, why: UpstreamError) -> None:
-        """Tell those who wait for it that it does not come; nothing where it came, or they were told."""
+        """Fail those who wait for it, if any."""
         self._is_over = True
         if not self._session.done():
             self._session.set_exception(why)
-            self._session.exception()  # looked at, where nobody waits
+            self._session.exception()  # retrieved: maybe nobody waits
 
     async def run(self, before: Connection | None) -> None:
-        """Run it, once the one in whose place it comes has ended.
+        """Run it, once the connection that it replaces has ended.
 
-        Of a first failure it waits for no backoff where somebody has called while that connection ended.
+        After a first failure it ignores the backoff if a call came while that connection ended.
         """
         if before is not None:
             await asyncio.wait([before.task])
@@ -172,7 +172,7 @@ class Connection:
             if session is None:
                 raise
             logger.info("upstream %r: its connection ended by %r", self._opener.config.name, root_error(error))
-            if not self._is_over:  # else it was we who ended it
+            if not self._is_over:  # else the gateway ended it
                 trouble = self._opener.died(session.transport.exit_text, in_call=False)
         if trouble is None:
             self._health.is_well()
@@ -180,11 +180,11 @@ class Connection:
             self._failed(trouble, clock() - up_at_s)
 
     async def _until_over(self, session: UpstreamSession, up_at_s: float) -> UpstreamError | None:
-        """Wait until nobody has used it for long, or until something is wrong: then return that."""
+        """Wait until it is unused for long, or fails; return the failure if any."""
         while True:
             trouble = await self._what_is_wrong(session, up_at_s)
             if trouble is not None or self._is_over or session.ended.is_set() or self._unused_in_s() == 0:
-                self._is_over = True  # At once: a call that comes while all ends is given the next connection.
+                self._is_over = True  # at once, so that a call which comes meanwhile gets the next connection
                 return trouble
             self._wake.clear()
             await is_set(self._wake, within_s=self._unused_in_s())
@@ -194,11 +194,11 @@ class Connection:
         if session.ended.is_set():
             up_s = asyncio.get_running_loop().time() - up_at_s
             if not self.n_users and up_s >= self._policy.backoff.sustained_s:
-                return None  # it went by itself, as some do that nobody uses
+                return None  # some servers exit when nobody uses them
             return opener.died(session.transport.exit_text, in_call=False)
         if self._n_unreachable >= limit:
             return opener.error("unreachable", f"{limit} calls in a row did not get through")
-        # Others' calls may be why it does not answer: it is ended under them only where it answers none of many.
+        # Other calls may be why it does not answer: it is ended under them only after several without an answer.
         if self._is_doubted and (not self.n_users or self._n_doubts >= limit):
             self._is_doubted = False
             if not await _answers(session, self._policy.ping_s):
@@ -207,7 +207,7 @@ class Connection:
         return self._list_trouble
 
     def _unused_in_s(self) -> float | None:
-        """Seconds until it counts as unused; None where that is for a listing to say, for which alone it was made."""
+        """Seconds until it counts as unused; None while only a listing uses it."""
         idle_s = self._opener.config.idle_s
         if self.n_users or (self._session.result().told_of and not self._is_leaving):
             return idle_s
@@ -222,14 +222,14 @@ class Connection:
         health = self._health
         is_news = health.trouble is None or health.trouble.cause != trouble.cause
         health.failed(trouble, up_s)
-        is_told = is_news and not self._policy.is_once
-        told = health.refusal() or trouble
-        logger.log(logging.WARNING if is_told else logging.INFO, "%s", told)
-        self.refuse(told)
+        level = logging.WARNING if is_news and not self._policy.is_once else logging.INFO
+        refusal = health.refusal() or trouble
+        logger.log(level, "%s", refusal)
+        self.refuse(refusal)
 
 
 async def _answers(session: UpstreamSession, within_s: float) -> bool:
-    """Whether an upstream answers the least of questions; an error is an answer."""
+    """Whether an upstream answers a ping, or its equivalent in the newer era; an error is an answer."""
     try:
         async with asyncio.timeout(within_s):
             if session.is_modern:

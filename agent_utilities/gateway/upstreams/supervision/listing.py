@@ -1,4 +1,4 @@
-"""Lists all that an upstream has, within bounds, and keeps that up to date behind the lists answered from it."""
+"""Takes snapshots of an upstream's components, within limits, and renews them in the background."""
 
 from __future__ import annotations
 
@@ -30,16 +30,13 @@ logger = logging.getLogger(__name__)
 
 _N_PROBLEMS = 100
 _WITHIN = 16
-"""How deep a component stands within a snapshot's or a list's JSON, at most."""
+"""The deepest level of a component within a snapshot's or a list's JSON."""
 
 _ERAS = {True: "2026-07-28", False: "before 2026-07-28"}
 
 
 def _taken(kind: Kind, raw: Mapping[str, Any]) -> tuple[list[tuple[str, Item, int]], list[str]]:
-    """Return each item of a page that a client can read, with its key and its bytes as JSON; a line for the others.
-
-    It may take long: use a thread.
-    """
+    """Return each valid item of a page with its key and size as JSON, and a line for each other one; use a thread."""
     items: list[tuple[str, Item, int]] = []
     problems: list[str] = []
     for item in raw[kind.field]:
@@ -49,14 +46,14 @@ def _taken(kind: Kind, raw: Mapping[str, Any]) -> tuple[list[tuple[str, Item, in
             written = to_json(item)
             from_json(_WITHIN * b"[" + written + _WITHIN * b"]")
         except (ValueError, AttributeError, RecursionError) as error:
-            # It is no object, or a schema is nested deeper than can be written, or read.
+            # It is no object, or nested deeper than can be written, or read.
             why = f"it is {type(item).__name__}, no object" if isinstance(error, AttributeError) else error
             problems.append(f"{kind.name} {name!r} is left out: {why}"[:300])
             continue
-        told = {era: fit.problem for era, fit in fits.items() if fit.problem}
-        whom = "" if len(told) > 1 else f" for clients of {_ERAS[next(iter(told))]}" if told else ""
+        wrong = {era: fit.problem for era, fit in fits.items() if fit.problem}
+        whom = "" if len(wrong) > 1 else f" for clients of {_ERAS[next(iter(wrong))]}" if wrong else ""
         what = "is left out" if any(fit.item is None for fit in fits.values()) else "is mended"
-        problems += [f"{kind.name} {name!r} {what}{whom}: {next(iter(told.values()))}"[:300]] if told else []
+        problems += [f"{kind.name} {name!r} {what}{whom}: {next(iter(wrong.values()))}"[:300]] if wrong else []
         if any(fit.item is not None for fit in fits.values()):
             items.append((item[kind.key], item, len(written)))
     return items, problems
@@ -65,15 +62,15 @@ def _taken(kind: Kind, raw: Mapping[str, Any]) -> tuple[list[tuple[str, Item, in
 async def take_snapshot(
     live: UpstreamSession, config: UpstreamConfig, policy: Policy, before: Snapshot | None
 ) -> Snapshot:
-    """Return all that an upstream lists now. Of what it has no capability for, it is not asked.
+    """Return a snapshot of an upstream; lists that it announces no capability for are not requested.
 
-    A list other than of its tools that it fails to give costs none of the others: as such servers are, that need a
-    database to say what resources they have, and none for their tools.
+    A list that fails, other than the tools', does not affect the others: some servers need a database to list their
+    resources, but not for their tools.
 
     Raises:
-        TimeoutError: listing its tools takes longer than it may.
+        TimeoutError: listing its tools takes too long.
         MCPError: it answers with an error, or the connection has ended.
-        ValidationError: it answers with what is no listing.
+        ValidationError: its answer is no list.
     """
     has = live.server_capabilities or mcp_types.ServerCapabilities()
     listing = _Taking(live, policy, config.list_timeout_s)
@@ -106,16 +103,16 @@ async def take_snapshot(
 
 
 class _Taking:
-    """Takes the components of one upstream, within bounds that hold for each kind."""
+    """Takes the lists of one upstream, within limits for each kind."""
 
     def __init__(self, live: UpstreamSession, policy: Policy, timeout_s: float) -> None:
         self._live, self._policy, self._timeout_s = live, policy, timeout_s
         self.problems: list[str] = []
         self.n_absent = 0
-        """Of a gateway, how many of its own servers are not in its lists yet."""
+        """Of a gateway, the number of its own servers that are not in its lists yet."""
 
     async def of(self, kind: Kind, before: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return all components of a kind; what it listed before, and a line in `problems`, where it fails to list."""
+        """Return all components of a kind; where that fails the ones before, with a line in `problems`."""
         try:
             return await self.all(kind)
         except TimeoutError:
@@ -126,14 +123,14 @@ class _Taking:
             trouble = http_trouble(error)
             if isinstance(error, EndedError) or (trouble is not None and not trouble.is_reached):
                 raise
-            if error.code == mcp_types.METHOD_NOT_FOUND:  # many that have resources know nothing of templates
+            if error.code == mcp_types.METHOD_NOT_FOUND:  # many servers with resources don't know templates
                 return ()
             why = f"it answers with an error: {error.message}"
         self.problems.append(f"{kind.name}s could not be listed, {why}"[:300])
         return before
 
     async def all(self, kind: Kind) -> tuple[Any, ...]:
-        """Return all components of a kind, in the upstream's order; of two with one name the first."""
+        """Return all components of a kind, in the upstream's order; of duplicate names the first."""
         async with asyncio.timeout(self._timeout_s):
             return tuple((await self._all(kind)).values())
 
@@ -154,7 +151,7 @@ class _Taking:
                 if taken.setdefault(key, item) is not item:
                     self.problems.append(f"{kind.name} {key!r} is listed more than once; the first is taken")
             cursor = raw.get("nextCursor")
-            if not cursor:  # none, and what some write for none
+            if not cursor:  # or an empty one, which some servers send
                 return taken
             if cursor in seen:
                 self.problems.append(f"{kind.name}s: a page comes again, and what would follow it is left out")
@@ -165,19 +162,19 @@ class _Taking:
 
 
 def _n_absent(raw: Mapping[str, Any]) -> int:
-    """Return how many servers a gateway says that its list lacks for now; 0 of any other server."""
-    told: Any = raw
+    """Return the number of servers that a gateway's list still lacks; 0 for any other server."""
+    value: Any = raw
     for key in ("_meta", "agent-utilities/selection", "absent"):
-        told = told.get(key) if isinstance(told, Mapping) else None
-    return len(told) if isinstance(told, list) else 0
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return len(value) if isinstance(value, list) else 0
 
 
 class Listing:
-    """What one upstream lists: when it is to be taken anew, how it is, and kept.
+    """The snapshot of one upstream, taken again when it is due, and stored.
 
     Args:
-        snapshot: what it listed the last time; None where it was never reached.
-        save: keeps a snapshot; called in a thread.
+        snapshot: the last one; None where it was never reached.
+        save: stores a snapshot; called in a thread.
     """
 
     def __init__(
@@ -190,18 +187,18 @@ class Listing:
     ) -> None:
         self._opener, self.snapshot, self._save, self._on_change = opener, snapshot, save, on_change
         self.was_tried = asyncio.Event()
-        """Set once it was taken, or could not be, since its owner cleared it; before it is kept on a disk."""
+        """Set after each try to take it, before it is stored; its owner clears it."""
         self.changed = asyncio.Event()
-        """Set where it is to be taken anew, however young it is."""
+        """Set where it is to be taken again, whatever its age."""
         self.trouble: UpstreamError | None = None
-        """Why the last time failed; None after one that did not."""
+        """Why the last try failed; None after a success."""
         self._turn, self._began_s, self._n_empty = asyncio.Lock(), 0.0, 0
         if snapshot is not None and snapshot.n_absent > 0:
             self.changed.set()
 
     @property
     def due_in_s(self) -> float:
-        """Seconds until it is to be taken anew for its age."""
+        """Seconds until it is to be taken again for its age."""
         if self.snapshot is None:
             return 0.0
         age_s, max_age_s = time.time() - self.snapshot.taken_at_s, self._opener.policy.max_age_s
@@ -210,7 +207,7 @@ class Listing:
         return max(0.0, max_age_s - age_s) if age_s >= 0 else 0.0
 
     def learn(self, snapshot: Snapshot) -> None:
-        """List what another process saw of it, where it was never reached here; it is taken anew all the same."""
+        """Use another process's snapshot, where this one has none; it is taken again all the same."""
         if self.snapshot is None:
             self.snapshot = snapshot
             self.changed.set()
@@ -219,12 +216,12 @@ class Listing:
 
     @property
     def is_of_before(self) -> bool:
-        """Whether it is known to speak the handshake's era alone."""
+        """Whether the upstream is known to speak the handshake's era alone."""
         return self.snapshot is not None and self.snapshot.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
 
     @property
     def _lists_nothing(self) -> bool:
-        """Whether it has no tools, or nothing of what else it says that it has."""
+        """Whether it has no tools, or nothing of the other kinds that it announces."""
         shot = self.snapshot
         has = {"tools", "prompts", "resources"}.intersection(shot.capabilities if shot is not None else ())
         if shot is None or shot.tools or not has:
@@ -232,24 +229,24 @@ class Listing:
         return "tools" in has or not (shot.prompts or shot.resources or shot.templates or shot.skills)
 
     async def take(self, session: UpstreamSession, limit_s: float, empty_s: float, listed: asyncio.Event) -> None:
-        """Take it anew on a session, once for all who ask together.
+        """Take it again on a session, once for all concurrent requests.
 
-        A gateway lists what it has, and has the rest as soon as its own servers have answered. Who ended it in between
-        would end them too. So it is asked again while it lacks something: so is one that lists nothing yet.
+        An upstream that is a gateway lists more once its own servers have answered, and ending it before would end them
+        too. So it is listed again while something is absent; so is an upstream that lists nothing yet.
 
         Args:
-            limit_s: seconds after which it is taken as it is; `empty_s` where it lists nothing.
+            limit_s: seconds after which an incomplete list is taken as it is; `empty_s` for an empty one.
             listed: set once it was taken for the first time.
 
         Raises:
-            UpstreamError: it could not be listed, for as long as the connection lasted.
+            UpstreamError: it could not be listed, while the connection lasted.
             MCPError: the connection has ended.
         """
         clock = asyncio.get_running_loop().time
-        asked_s = first_s = clock()
+        wanted_s = first_s = clock()
         while True:
             async with self._turn:
-                if self._began_s < asked_s:
+                if self._began_s < wanted_s:
                     self._began_s = clock()
                     self.changed.clear()
                     await self._take(session)
@@ -263,15 +260,15 @@ class Listing:
                 return
             await asyncio.sleep(self._opener.policy.settle_s)
             await is_set(self.changed, within_s=lacking_s)
-            asked_s = clock()
+            wanted_s = clock()
 
     async def _take(self, session: UpstreamSession) -> None:
-        """Take it and keep it; a stop waits for the disk, but not for one that hangs."""
+        """Take it and store it; a stop waits for the disk up to a limit."""
         before = self.snapshot
         try:
             listed = await take_snapshot(session, self._opener.config, self._opener.policy, before)
         except Exception as error:
-            if isinstance(error, EndedError) and str(error) == "Connection closed":  # all of it, not this answer alone
+            if isinstance(error, EndedError) and str(error) == "Connection closed":  # not this answer alone
                 raise
             self.trouble = self._opener.of_listing(error)
             return
@@ -285,7 +282,7 @@ class Listing:
             for problem in snapshot.problems if before is None or before.problems != snapshot.problems else ():
                 logger.warning("upstream %r: %s", snapshot.upstream, problem)
             await asyncio.shield(saving)
-        except Exception:  # a fault of whoever is told of a change, or of the store, ends no renewal
+        except Exception:  # a fault of a listener or of the store must not end renewals
             logger.exception("upstream %r: its snapshot could not be kept", snapshot.upstream)
         finally:
             await asyncio.wait([saving], timeout=self._opener.policy.disk_s)

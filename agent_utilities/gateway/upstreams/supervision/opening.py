@@ -1,4 +1,4 @@
-"""Opens sessions with one upstream: in time, in the era that it speaks; and says why it can't."""
+"""Opens sessions with one upstream, in the era that it speaks, within a timeout; and explains failures."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from agent_utilities.gateway.upstreams.supervision.backoff import Policy
 
 N_LINES, MAX_CHARS = 5, 2_000
-"""Lines of stderr that an error quotes, and characters of what else it says."""
+"""Lines of stderr that an error quotes, and characters of the rest of it."""
 
 
 def root_error(error: BaseException) -> BaseException:
-    """Return what was raised first, out of the groups that task groups put it into."""
+    """Return the first error within exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -47,14 +47,14 @@ def _line(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Shared:
-    """What all upstreams of a gateway share.
+    """The parts that all upstreams of a gateway share.
 
     Args:
-        before_import: called on the event loop before a thread imports what a start needs.
-        auth_of: returns what an upstream over HTTP is shown of us; see the one of `login.py`, which it is by default.
-        may_list: tells whether an upstream may be listed already, before anybody has called it.
-        importing: held while a thread imports what a start needs, which takes a second: threads that import the same
-            packages at once can deadlock.
+        before_import: called on the event loop before a thread imports the modules of a start.
+        auth_of: returns the authentication at an upstream over HTTP; that of `login.py` by default.
+        may_list: whether an upstream may be started to be listed, before anybody calls it.
+        importing: held during these imports, which take a second: threads that import the same packages at once can
+            deadlock.
     """
 
     environ: Mapping[str, str]
@@ -68,26 +68,26 @@ class Shared:
 
 
 _NOT_STREAMABLE = (400, 404, 405, 406, 415, 501)
-"""What a server answers a POST with that knows nothing of streamable HTTP."""
+"""Statuses of POSTs to servers without streamable HTTP."""
 
 
 class Opener:
-    """What reaches one upstream, and tells why it could not."""
+    """Connects to one upstream, and explains failures."""
 
     def __init__(self, config: UpstreamConfig, stderr: StderrLog, shared: Shared) -> None:
         self.config, self.stderr, self.shared, self.policy = config, stderr, shared, shared.policy
         self._is_shy = False
-        """Whether it exits where it is asked what it does not know."""
+        """Whether it exits after a request that it does not know."""
         self._transport: Transport | None = None
         self._unfinished = Unfinished()
 
     @asynccontextmanager
     async def opened(self, known_version: str | None, callers: Callers) -> AsyncIterator[UpstreamSession]:
-        """Hold a session for as long as the block runs; its processes are gone then, or where there was none.
+        """Open a session for as long as the block runs; afterwards, or on failure, its processes are gone.
 
         Args:
-            known_version: the protocol version that was agreed on the last time; None where none was.
-            callers: whom it is for; a handshake is made, where the upstream takes one, for those who must be asked.
+            known_version: the protocol version of the last session, if any.
+            callers: those that it is for; with `must_ask` a handshake is preferred.
 
         Raises:
             UpstreamError: it could not be made.
@@ -124,7 +124,7 @@ class Opener:
         transport_name: Transport,
         version: str | None,
     ) -> UpstreamSession:
-        """Return a session on which an era is agreed, which the stack ends with its processes."""
+        """Return a session with an agreed era; the stack ends it and its processes."""
         async with self.shared.importing:
             self.shared.before_import()
             transport = await asyncio.to_thread(self.transport, transport_name)
@@ -140,7 +140,7 @@ class Opener:
             raise self.of_start(cause, transport.exit_text, getattr(transport, "first_garbage", "")) from cause
 
     def transport(self, name: Transport) -> StdioUpstream | HttpUpstream | SseUpstream:
-        """Return what reaches the upstream, for one session. It imports what it needs: use a thread."""
+        """Return a transport for one session; it imports modules, so use a thread."""
         shared = self.shared
         if name == "stdio":
             from agent_utilities.gateway.upstreams.processes.stdio import StdioUpstream
@@ -156,10 +156,10 @@ class Opener:
         auth = (shared.auth_of or auth_of)(self.config, read_settings(shared.environ).gateway_folder)
         return kind(self.config, auth, self._unfinished)
 
-    # -- why it could not --------------------------------------------------------------------------------------------
+    # -- errors ------------------------------------------------------------------------------------------------------
 
     def error(self, cause: Cause, detail: str) -> UpstreamError:
-        """Return an error with what it says on stderr, where it says something."""
+        """Return an error with the last lines on stderr."""
         text = without(secrets_of(self.config), detail)[:MAX_CHARS]
         if self.config.transport == "stdio" and cause not in ("off", "stopping", "not found"):
             lines = [line.strip()[:400] for line in self.stderr.last_lines(N_LINES) if line.strip()]
@@ -167,7 +167,7 @@ class Opener:
         return UpstreamError(self.config.name, cause, text)
 
     def of_start(self, error: BaseException, exit_text: str, garbage: str = "") -> UpstreamError:
-        """Return why a connection could not be made, whose process may have ended, or said what is no MCP."""
+        """Return why a connection could not be made."""
         error = root_error(error)
         if isinstance(error, UpstreamError):
             return error
@@ -182,33 +182,33 @@ class Opener:
         return self.error("unreachable", f"{type(error).__name__}: {_line(error)}")
 
     def of_listing(self, error: BaseException) -> UpstreamError:
-        """Return why what it has could not be listed."""
+        """Return why its components could not be listed."""
         error = root_error(error)
         if isinstance(error, TimeoutError):
             return self.error("did not answer", f"listing what it has took over {self.config.list_timeout_s:g} s")
         return self._of_answer(error, "a list")
 
-    def _of_answer(self, error: BaseException, asked: str) -> UpstreamError:
+    def _of_answer(self, error: BaseException, request: str) -> UpstreamError:
         if not isinstance(error, MCPError):
-            return self.error("not MCP", f"it answers {asked} with what is none: {_line(error)}")
+            return self.error("not MCP", f"it answers {request} with what is none: {_line(error)}")
         if (trouble := http_trouble(error)) is not None:
             return self.error("unreachable" if trouble.is_of_message else trouble.cause, trouble.detail)
-        return self.error("not MCP", f"it answers {asked} with an error: {error.message}")
+        return self.error("not MCP", f"it answers {request} with an error: {error.message}")
 
     def died(self, exit_text: str, *, in_call: bool) -> UpstreamError:
-        """Return what is said of a connection that has ended by itself."""
+        """Return the error for a connection that has ended by itself."""
         doubt = " in the middle of the call, which it may have carried out, or not" if in_call else ""
         return self.error("died", f"it {exit_text or 'ended the connection'}{doubt}")
 
 
 def _exits_where_probed(transport: Transport, version: str | None, error: UpstreamError) -> bool:
-    """Whether a server ended where it was asked for the newer era: it is asked only what all know then."""
+    """Whether a server exited after the probe of the newer era, so that only a handshake may be sent."""
     was_probed = transport == "stdio" and version not in HANDSHAKE_PROTOCOL_VERSIONS
     cause = error.__cause__
     return was_probed and error.cause == "did not start" and not isinstance(cause, TimeoutError | None)
 
 
 def _is_not_streamable(error: UpstreamError) -> bool:
-    """Whether a server knows nothing of streamable HTTP, from which configs seldom tell the older SSE apart."""
+    """Whether a server lacks streamable HTTP; configs seldom distinguish it from the older SSE."""
     trouble = http_trouble(error.__cause__) if isinstance(error.__cause__, MCPError) else None
     return trouble is not None and trouble.status in _NOT_STREAMABLE

@@ -1,4 +1,4 @@
-"""One configured server: its state, its snapshot, and every request that is made of it."""
+"""One configured server: its state, its snapshot, its connections, and requests to it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Start = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
-"""Starts a task that belongs to the gateway, whoever asks for it."""
+"""Starts a task that belongs to the gateway, not to its caller."""
 NOTHING = ClientCapabilities()
 FOR_ALL = Callers(None, NOTHING)
-"""Whom the connection is for that callers are served on who can't be asked, or need no other for that."""
+"""The callers of the shared connection: those who can't be asked during calls, or need no other for that."""
 
 
 class _NotSentError(Exception):
-    """A call found its connection ended before any of it was sent."""
+    """The connection of a call ended before any of the call was sent."""
 
 
 class Upstream:
@@ -42,39 +42,37 @@ class Upstream:
 
     def __init__(self, opener: Opener, listing: Listing) -> None:
         self.opener, self._listing, self._policy = opener, listing, opener.policy
-        """What reaches it, and has its config and what it writes to stderr."""
         self.learn = listing.learn
         self.was_tried = listing.was_tried
-        """Set once it has listed what it has since it runs, or failed to."""
+        """Set after the first try to list it since it runs."""
         self.counts = Counts()
-        """What it has done since the gateway started."""
         self._health, self._health_of_asking = Health(self._policy, self.counts), Health(self._policy, self.counts)
         self._connections: dict[Hashable, Connection] = {}
-        """Those that new calls may be served on, by whom they are for."""
+        """Connections for new calls, by the key of their callers."""
         self._running: set[Connection] = set()
-        """All that are not gone yet."""
+        """All connections that are not gone yet."""
         self._modern_only: Mapping[str, Any] | None = None
-        """What the server called itself that refused a handshake: a later version of it may take one."""
-        self._is_asking_told = self._is_stopping = False
+        """The server info of a server that refused a handshake: a later version of it may take one."""
+        self._is_warned = self._is_stopping = False
         self._start: Start | None = None
         self._renewing: asyncio.Task[None] | None = None
         self._is_settled = asyncio.Event()
-        """Unset while it is to run soon, so that a call waits for it."""
+        """Unset while it is to run soon, so that calls wait."""
         self._is_settled.set()
 
     @property
     def config(self) -> UpstreamConfig:
-        """How it is configured."""
+        """Its configuration."""
         return self.opener.config
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """What it last listed; None where it was never reached."""
+        """Its last snapshot; None where it was never reached."""
         return self._listing.snapshot
 
     @property
     def is_running(self) -> bool:
-        """Whether it is supervised, or not all of it has ended yet."""
+        """Whether it is supervised, or not all of its connections have ended."""
         return self._start is not None or bool(self._running)
 
     @property
@@ -84,7 +82,7 @@ class Upstream:
 
     @property
     def state(self) -> UpstreamState:
-        """What it does now."""
+        """Its current state."""
         health, trouble = self._health, self._health.trouble
         if not self.config.enabled:
             return UpstreamState("off")
@@ -102,7 +100,7 @@ class Upstream:
 
     @property
     def pids(self) -> list[int]:
-        """The ids of its processes."""
+        """Ids of its processes."""
         return [pid for each in self._running if (pid := each.pid) is not None]
 
     # -- requests ----------------------------------------------------------------------------------------------------
@@ -113,15 +111,15 @@ class Upstream:
         relay: Relay | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> T:
-        """Send a request, on a connection that is started where there is none.
+        """Send a request on a connection, which is started if there is none.
 
         Args:
-            send: sends it. It is not called again where the upstream may have got any of it.
-            relay: the caller's side; None where nobody can be asked or told.
+            send: sends it; called again only where the upstream can't have received any of it.
+            relay: the caller's side; None where there is nobody to ask or notify.
 
         Raises:
             UpstreamError: it could not be reached, died, or showed no progress for too long.
-            MCPError: it answered with an error, which is handed on as it is.
+            MCPError: it answered with an error, which is forwarded as it is.
         """
         if not self.config.enabled:
             raise self.opener.error("off", f"it is disabled in {self.config.source}")
@@ -169,7 +167,7 @@ class Upstream:
     async def _what_it_means(
         self, error: MCPError, connection: Connection, session: UpstreamSession, call: Call
     ) -> Exception:
-        """Return what an error comes to: the upstream's own as it is, one of its connection by its name."""
+        """Return the upstream's own error as it is, or an `UpstreamError` or `_NotSentError` for the connection's."""
         opener, trouble = self.opener, http_trouble(error)
         if await session.is_forgotten(error, self._policy.ping_s):
             connection.lose()
@@ -189,7 +187,7 @@ class Upstream:
         return opener.died(session.transport.exit_text, in_call=True)
 
     async def connect(self) -> None:
-        """Have it connected, as for a call that is about to come; where it can't be, `state` tells why."""
+        """Connect, as for a call; where that fails, `state` has the reason."""
         await self._is_settled.wait()
         with suppress(UpstreamError):
             if self.config.enabled:
@@ -200,18 +198,17 @@ class Upstream:
     # -- while it runs -----------------------------------------------------------------------------------------------
 
     def expect_run(self) -> None:
-        """Have calls wait: it runs soon."""
+        """Make calls wait until it runs."""
         self._is_settled.clear()
 
     def run(self, start: Start) -> None:
-        """Begin to supervise."""
         self._start, self._is_stopping = start, False
         self._is_settled.set()
         if self.config.enabled and self.opener.shared.may_list(self.config):
             self.retry()
 
     def refuse_calls(self) -> None:
-        """Take no more calls, and tell those under way that they are ended: what serves them is cancelled next."""
+        """Refuse new calls, and mark those under way as ended by the gateway: their tasks are cancelled next."""
         self._start, self._is_stopping = None, True
         self._is_settled.set()
         self.was_tried.set()
@@ -221,12 +218,12 @@ class Upstream:
             connection.leave()
 
     async def stop(self) -> None:
-        """Take no more calls, let those under way end for a while, and return once all processes are gone."""
+        """Refuse new calls, wait for those under way up to a limit, and return once all processes are gone."""
         self.refuse_calls()
         await self._gone()
 
     async def end(self) -> None:
-        """End all connections as they are, and return once their processes are gone; the next call begins another."""
+        """End all connections, and return once their processes are gone; the next call begins another."""
         for key in list(self._connections):
             self.forget_session(key)
         await self._gone()
@@ -239,7 +236,7 @@ class Upstream:
             await asyncio.wait(tasks, timeout=2 * self._policy.close_s)
 
     def retry(self) -> None:
-        """Forget its trouble, and list it where that is due: nothing stands in its way any more."""
+        """Reset its failures, and list it at once where that is due."""
         self._health.is_well()
         if self._start is not None:
             if self._renewing is not None:
@@ -248,12 +245,12 @@ class Upstream:
             self._renewing = self._start(self._keep_renewed())
 
     async def renewed(self) -> None:
-        """Have the snapshot taken anew, and return once it is, or can't be now: `state` tells which."""
+        """Take the snapshot again, and return after one try; where that fails, `state` has the reason."""
         if self._start is not None and self.config.enabled:
             await asyncio.wait([self._start(self._renew(self.config.list_timeout_s))])
 
     async def _keep_renewed(self) -> None:
-        """Have the snapshot taken anew whenever it has changed or grown old."""
+        """Take the snapshot again whenever it has changed or expired."""
         clock, policy = asyncio.get_running_loop().time, self._policy
         settle_s, listed_s, least_s = policy.settle_s, 0.0, 0.0
         while True:
@@ -265,13 +262,12 @@ class Upstream:
             await self._renew(self.config.idle_s, policy.empty_s)
             listed_s = clock()
             is_used = self._listing.trouble is not None and self._listed_on().key in self._connections
-            least_s = policy.backoff.limit_s if is_used else 0.0  # it serves calls, though it can't list
+            least_s = policy.backoff.limit_s if is_used else 0.0  # it serves calls, though listing fails
 
     async def _renew(self, limit_s: float, empty_s: float = 0.0) -> None:
-        """Take the snapshot anew, in one of the places for that where it is not connected already.
+        """Take the snapshot again; in one of the places for that, unless it is connected already.
 
-        One that takes long waits for a network or hangs: it leaves its place after a while, so that no number of
-        upstreams that hang delays the others for longer.
+        A slow listing gives up its place after a while, so that upstreams that hang don't delay the others.
         """
         callers, listed = self._listed_on(), asyncio.Event()
         if callers.key in self._connections:
@@ -292,7 +288,7 @@ class Upstream:
                     await self._listing.take(await connection.session(), limit_s, empty_s, listed)
             except (MCPError, UpstreamError) as error:
                 self.was_tried.set()
-                # Where the connection has ended why is for that to say.
+                # Where the connection has ended, its own error counts.
                 if isinstance(error, MCPError) or connection.could_not_list(error):
                     await asyncio.wait([connection.task])
             except Exception:  # it must not end the others
@@ -303,13 +299,14 @@ class Upstream:
     # -- connections -------------------------------------------------------------------------------------------------
 
     def _connection(self, callers: Callers, *, is_retry: bool = False, is_listed: bool = False) -> Connection:
-        """Return a connection that serves calls or comes up to do so, begun where there is none.
+        """Return a connection that is up or coming up; it is begun where there is none.
 
-        A call that found its connection ended, `is_retry`, waits for no backoff of a first failure. The snapshot is
-        taken on it behind, but for who takes it there themselves, `is_listed`.
+        Args:
+            is_retry: whether a call's connection had ended, so that it ignores the backoff of a first failure.
+            is_listed: whether the caller takes the snapshot; else that is done in the background.
 
         Raises:
-            UpstreamError: the last one has failed and the next is not due, or there may be no more of them.
+            UpstreamError: the last one has failed and the next try is not due, or too many are in use.
         """
         key, isolate = callers.key, self.config.isolate
         before = self._connections.get(key)
@@ -317,7 +314,7 @@ class Upstream:
             return before
         if self._start is None:
             raise self.opener.error("stopping", "the gateway is not running")
-        # Trouble of one for asking is its own: where it can't be had all are served on the one for all.
+        # A connection for questions fails on its own: without one, callers are served on the shared one.
         health = self._health if callers is FOR_ALL or isolate or not self._is_second else self._health_of_asking
         if is_retry:
             health.allow_one()
@@ -348,12 +345,12 @@ class Upstream:
         connection.refuse(self.opener.error("stopping", "it is being ended"))
 
     def forget_session(self, session: Hashable) -> None:
-        """End what was started for one session alone, once its calls have ended."""
+        """End the connection of one session, once its calls have ended."""
         if (connection := self._connections.pop(session, None)) is not None:
             connection.leave()
 
     async def _served_on(self, relay: Relay | None) -> Callers:
-        """Return whom the connection is for that a caller is served on: those of a handshake offer the same."""
+        """Return the callers of the connection for a caller: after a handshake, those with the same capabilities."""
         if relay is None:
             return FOR_ALL
         if self.config.isolate:
@@ -371,13 +368,13 @@ class Upstream:
         except UpstreamError as error:
             if not self._is_second:
                 raise
-            # Told once: callers are served, and can't be asked in the middle of a call.
-            level, self._is_asking_told = logging.DEBUG if self._is_asking_told else logging.WARNING, True
+            # Warned of once: calls work, without questions during them.
+            level, self._is_warned = logging.DEBUG if self._is_warned else logging.WARNING, True
             name = self.config.name
             logger.log(level, "upstream %r can't ask callers in the middle of a call, for now: %s", name, error)
             return FOR_ALL
         if is_asking:
-            self._is_asking_told = False
+            self._is_warned = False
             return callers
         self._modern_only = self.snapshot.server_info if self.snapshot is not None else None
         self.forget_session(callers.key)
@@ -385,11 +382,11 @@ class Upstream:
 
     @property
     def _is_second(self) -> bool:
-        """Whether a connection for asking is one beside another that serves, or is likely to."""
+        """Whether a connection for questions stands beside another that serves, or is likely to."""
         return not self._listing.is_of_before or any(each.is_up for each in self._running)
 
     def _listed_on(self) -> Callers:
-        """Return whom the connection is for that it is listed on: those who offer most, by which some servers list."""
+        """Return the callers of the connection for listing: those with most capabilities, as lists may need them."""
         if self.config.isolate or not self._listing.is_of_before:
             return FOR_ALL
         usable = [each.callers for each in self._connections.values() if each.is_usable]

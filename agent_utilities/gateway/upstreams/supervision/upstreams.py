@@ -1,4 +1,4 @@
-"""All upstreams of a gateway: kept apart, started so many at once, reloaded and ended together."""
+"""All upstreams of a gateway: supervised, reloaded and ended together, with a limit on concurrent starts."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _BEHIND = {
     "start_timeout_s", "list_timeout_s", "max_call_s", "forward_headers", "forward_meta",
     "quota",
 }  # fmt: skip
-"""What of a config may change without the connection being another."""
+"""The fields of a config that may change without a new connection."""
 
 
 class Snapshots(Protocol):
-    """Keeps what upstreams listed last; both methods wait for a disk."""
+    """Stores upstreams' snapshots; both methods wait for a disk."""
 
     def load(self, config: UpstreamConfig) -> Snapshot | None: ...
 
@@ -43,7 +43,7 @@ class Upstreams:
     """All upstreams of a gateway.
 
     Args:
-        logs: the folder where what upstreams write to stderr is kept; None for memory alone.
+        logs: the folder of the logs of upstreams' stderr; None for memory alone.
         before_import, auth_of, may_list: see `Shared`.
     """
 
@@ -76,11 +76,10 @@ class Upstreams:
         return self._upstreams[name]
 
     def get(self, name: str) -> Upstream | None:
-        """Return the upstream of that name, None where there is none."""
         return self._upstreams.get(name)
 
     async def run(self, started: asyncio.Event | None = None) -> None:
-        """Supervise until cancelled. Every process has ended then, and its last words are on a disk that answers."""
+        """Supervise until cancelled; by its return every process has ended, and the logs are written."""
         context = contextvars.copy_context()
         try:
             async with self._shared.guard, asyncio.TaskGroup() as group:
@@ -104,9 +103,9 @@ class Upstreams:
             upstream.opener.stderr.flush(max(0.0, ends_s - time.monotonic()))
 
     async def reload(self, config: GatewayConfig) -> None:
-        """Take another config: what is unchanged in it keeps its connections.
+        """Apply another config: unchanged upstreams keep their connections.
 
-        One that is gone, or another by its config, ends its calls behind; its successor starts once it has ended.
+        A removed or changed one ends its calls in the background; its successor starts once it has ended.
         """
         async with self._reloading:
             present = {one.config.name: one.config for one in self}
@@ -133,7 +132,7 @@ class Upstreams:
                 self._on_change(name)
 
     async def _exchange(self, name: str, before: Upstream | None) -> None:
-        """End one upstream and begin another, which may want the first one's port."""
+        """End one upstream, then begin its successor, which may need the first one's port."""
         async with self._exchanging[name]:
             if before is not None:
                 await before.stop()
@@ -157,7 +156,7 @@ async def reach(
     wanted: Callable[[Upstream], bool] = lambda upstream: upstream.config.enabled,
     reach_one: Callable[[Upstream], Awaitable[None]] = Upstream.renewed,
 ) -> None:
-    """Take a snapshot of upstreams that are not supervised yet, side by side, and end what was started for it."""
+    """Reach upstreams that are not supervised yet, side by side, by default for a snapshot; then end them."""
     async with asyncio.TaskGroup() as group:
         started = asyncio.Event()
         supervising = group.create_task(upstreams.run(started))
