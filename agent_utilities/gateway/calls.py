@@ -277,11 +277,7 @@ class Caller:
         argument: mcp_types.CompletionArgument,
         values: mcp_types.CompletionContext | None,
     ) -> mcp_types.Completion:
-        """Complete an argument; no values where the upstream lacks the capability, or fails.
-
-        Raises:
-            MCPError: the upstream answered with an error.
-        """
+        """Complete an argument; no values where the upstream lacks the capability; `MCPError` where it has an error."""
         snapshot = self.upstream.snapshot
         if snapshot is None or "completions" not in snapshot.capabilities:
             return _NO_VALUES

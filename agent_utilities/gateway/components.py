@@ -39,7 +39,6 @@ class RelayedDefinition(BaseModel):
     _fits: dict[bool, Fit] = PrivateAttr(default_factory=dict)
 
     def give(self, item: dict[str, Any]) -> None:
-        """Set the definition as it is listed."""
         self._item = item
 
     def fit(self, kind: Kind, *, is_modern: bool) -> Fit:
@@ -165,8 +164,6 @@ def operators_tags(configs: Iterable[UpstreamConfig]) -> frozenset[str]:
 
 
 class UpstreamTool(OfUpstream, ForeignTool):
-    """A tool of an upstream."""
-
     kind = TOOL
     fields = {
         **OfUpstream.fields,
@@ -210,8 +207,6 @@ def _override(caller: Caller, tool: str) -> dict[str, Any]:
 
 
 class UpstreamPrompt(OfUpstream, Prompt):
-    """A prompt of an upstream."""
-
     kind = PROMPT
 
     @classmethod
@@ -236,17 +231,34 @@ class UpstreamPrompt(OfUpstream, Prompt):
         return mcp_types.PromptReference(type="ref/prompt", name=self.listed["name"])
 
 
-class UpstreamResource(OfUpstream, Resource):
-    """A resource of an upstream, under its own URI where no other upstream has it."""
+class UpstreamReadable(OfUpstream):
+    """A resource or template of an upstream, under its own URI where no other upstream has it."""
 
-    kind = RESOURCE
-    uri: str  # type: ignore[assignment]  # verbatim: `AnyUrl` would write some URIs otherwise
     alias: str = Field(exclude=True)
     """The name that bounds know it by beside its URI; no upstream can have another one's."""
 
     @classmethod
-    def _own(cls, caller: Caller, name: str, model: mcp_types.Resource) -> dict[str, Any]:
-        return {"uri": name, "name": model.name or name, **_readable(caller, model)}
+    def _own(cls, caller: Caller, name: str, model: Any) -> dict[str, Any]:
+        alias = caller.namespace.namespaced(caller.config.name, model.name)
+        return {"alias": alias, "mime_type": model.mime_type or _MIME_TYPE, "annotations": model.annotations}
+
+    def original(self, uri: str) -> str:
+        """Return the upstream's own URI for a URI here."""
+        raise NotImplementedError
+
+    @property
+    def reference(self) -> mcp_types.ResourceTemplateReference:
+        """The reference by which the upstream completes its values."""
+        return mcp_types.ResourceTemplateReference(type="ref/resource", uri=self.listed[self.kind.key])
+
+
+class UpstreamResource(UpstreamReadable, Resource):
+    kind = RESOURCE
+    uri: str  # type: ignore[assignment]  # verbatim: `AnyUrl` would write some URIs otherwise
+
+    @classmethod
+    def _own(cls, caller: Caller, name: str, model: Any) -> dict[str, Any]:
+        return {"uri": name, "name": model.name or name, **super()._own(caller, name, model)}
 
     def to_mcp_resource(self, **overrides: Any) -> mcp_types.Resource:
         """Return the resource as its upstream lists it, but for its tags, and its URI where another has it."""
@@ -256,31 +268,21 @@ class UpstreamResource(OfUpstream, Resource):
         return await self.caller.ask(READ_RESOURCE, uri=self.listed["uri"], here=self.uri)
 
     def original(self, uri: str) -> str:
-        """Return the upstream's own URI."""
         return str(self.listed["uri"])
 
-    @property
-    def reference(self) -> mcp_types.ResourceTemplateReference:
-        """The reference by which the upstream completes its values."""
-        return mcp_types.ResourceTemplateReference(type="ref/resource", uri=self.listed["uri"])
 
-
-class UpstreamTemplate(OfUpstream, ResourceTemplate):
-    """A resource template of an upstream, under its own URI where no other upstream has it."""
-
+class UpstreamTemplate(UpstreamReadable, ResourceTemplate):
     kind = TEMPLATE
-    alias: str = Field(exclude=True)
-    """As a resource's."""
     parsed: InstanceOf[UriTemplate] | None = Field(exclude=True)
     """The matcher of its URIs; None where they can't be told from others."""
     fits_all: bool = Field(default=False, exclude=True)
     """Whether it matches every URI with its beginning, since nothing else has that URI."""
 
     @classmethod
-    def _own(cls, caller: Caller, name: str, model: mcp_types.ResourceTemplate) -> dict[str, Any]:
+    def _own(cls, caller: Caller, name: str, model: Any) -> dict[str, Any]:
         made: dict[str, Any] = {"uri_template": name, "name": model.name, "parameters": {}, "parsed": _parse(name)}
         # Only the upstream knows which values are safe in a path.
-        return {**made, "security": None, **_readable(caller, model)}
+        return {**made, "security": None, **super()._own(caller, name, model)}
 
     def to_mcp_template(self, **overrides: Any) -> mcp_types.ResourceTemplate:
         """Return the template as its upstream lists it, but for its tags, and its URI where another has it."""
@@ -311,24 +313,10 @@ class UpstreamTemplate(OfUpstream, ResourceTemplate):
         return ":" in self.beginning and uri.startswith(self.beginning) and len(uri) <= LONGEST_URI
 
     def original(self, uri: str) -> str:
-        """Return the upstream's own URI for a URI of the template here."""
         return original_uri(uri, self.uri_template, self.listed["uriTemplate"])
 
     async def _read(self, uri: str, params: dict[str, Any]) -> ResourceResult:
         return await self.caller.ask(READ_RESOURCE, uri=self.original(uri), here=uri)
-
-    @property
-    def reference(self) -> mcp_types.ResourceTemplateReference:
-        """The reference by which the upstream completes its values."""
-        return mcp_types.ResourceTemplateReference(type="ref/resource", uri=self.listed["uriTemplate"])
-
-
-def _readable(caller: Caller, model: mcp_types.Resource | mcp_types.ResourceTemplate) -> dict[str, Any]:
-    return {
-        "alias": caller.namespace.namespaced(caller.config.name, model.name),
-        "mime_type": model.mime_type or _MIME_TYPE,
-        "annotations": model.annotations,
-    }
 
 
 def _brought_by(capabilities: Mapping[str, tuple[str, ...]], tool: str | None) -> frozenset[str] | None:

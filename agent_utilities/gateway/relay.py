@@ -143,7 +143,7 @@ class ServerRelay:
 
     @property
     def headers(self) -> Mapping[str, str] | None:
-        """The HTTP request's headers; None on transports that have none."""
+        """Of the HTTP request; None on other transports."""
         return self._http.headers if self._http is not None else None
 
     @property
@@ -235,11 +235,7 @@ Again = Callable[[mcp_types.InputResponses | None, str | None], Awaitable[Any]]
 
 
 def check_offered(asks: mcp_types.InputRequiredResult, capabilities: mcp_types.ClientCapabilities | None) -> None:
-    """Refuse questions that a client doesn't support.
-
-    Raises:
-        MCPError: -32021, with the capabilities that would do.
-    """
+    """Refuse questions that a client doesn't support, by `MCPError` -32021 with the capabilities that it lacks."""
     for question in (asks.input_requests or {}).values():
         if not offers(capabilities, question):
             message = f"the upstream asks for {question.method}, and this client does not offer it"

@@ -19,7 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.gateway.calls import Kind
-from agent_utilities.gateway.components import UpstreamResource, UpstreamTemplate
+from agent_utilities.gateway.components import UpstreamReadable, UpstreamResource
 from agent_utilities.gateway.provider import UpstreamProvider
 from agent_utilities.gateway.relay import present_caller
 from agent_utilities.gateway.upstreams.operator.lock import Key
@@ -91,7 +91,7 @@ class Skills:
         main: Any = None
         if await may_read(self._host, uri):
             main = await self._host.get_resource(uri) or await self._host.get_resource_template(uri)
-        if not isinstance(main, UpstreamResource | UpstreamTemplate):
+        if not isinstance(main, UpstreamReadable):
             return None
         caller, original, shown = main.caller, main.original(uri), self._provider.shown()
         _, shot, denied = shown.reached[name := caller.config.name]

@@ -22,7 +22,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.compat.sdk_server import connection_of
-from agent_utilities.gateway.components import UpstreamResource, UpstreamTemplate
+from agent_utilities.gateway.components import UpstreamReadable
 from agent_utilities.gateway.relay import ServerRelay
 from agent_utilities.gateway.upstreams.connections.session import UpstreamSession
 from agent_utilities.gateway.upstreams.errors import UpstreamError
@@ -43,7 +43,6 @@ _STATE = "agent-utilities/subscribed"
 """The key of a connection's state for its client's subscriptions: by URI, the function that ends each."""
 
 _Context = ServerRequestContext[Any, Any]
-_Readable = UpstreamResource | UpstreamTemplate
 _Key = tuple["Upstream", str, str]
 """An upstream, its own URI of a resource, and a key of the connection that carries the updates."""
 
@@ -147,7 +146,7 @@ class Subscriptions:
         if not await may_read(self._host, uri):
             return None
         resource = await self._host.get_resource(uri) or await self._host.get_resource_template(uri)
-        if not isinstance(resource, _Readable):
+        if not isinstance(resource, UpstreamReadable):
             return _nothing  # the author's own, who publishes its updates
         if not tells_updates(resource.caller.upstream):
             return None
@@ -156,7 +155,7 @@ class Subscriptions:
 
     # -- the upstreams' side -----------------------------------------------------------------------------------------
 
-    async def _hold(self, resource: _Readable, uri: str, relay: ServerRelay) -> Callable[[], None]:
+    async def _hold(self, resource: UpstreamReadable, uri: str, relay: ServerRelay) -> Callable[[], None]:
         upstream, original = resource.caller.upstream, resource.original(uri)
         # Up to 2025-11-25 clients with other capabilities are served on other connections.
         is_of_before = upstream.snapshot is None or upstream.snapshot.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
@@ -216,11 +215,7 @@ class Subscriptions:
 
 
 async def _updates_of(session: UpstreamSession, uri: str, heard: Callable[[], None]) -> asyncio.Task[None]:
-    """Subscribe to a resource on a connection; return a task that runs as long as the subscription does.
-
-    Raises:
-        MCPError, RuntimeError: the upstream refuses.
-    """
+    """Subscribe to a resource; return a task that runs as long as that lasts; raise as the upstream refuses."""
     is_begun = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(_subscribed(session, uri, heard, is_begun))
     try:

@@ -61,7 +61,6 @@ class Uris:
     skills: Set[Link] = frozenset()
 
     def template(self, uri: str) -> _Template | None:
-        """Return the template of a URI."""
         # The one with the longest beginning: `{+all}` takes no URI of another's `note://{name}`.
         return _longest(each for each in self.templates.values() if each.matches(uri) is not None)
 

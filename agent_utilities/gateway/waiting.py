@@ -119,11 +119,7 @@ class AskingCall:
             self._is_present.clear()
 
     def answer(self, responses: mcp_types.InputResponses) -> None:
-        """Pass the caller's answers to the upstream; a question without an answer is asked again.
-
-        Raises:
-            MCPError: an answer is of the wrong type for its question.
-        """
+        """Pass on the caller's answers, `MCPError` for one of the wrong type; an unanswered question is asked again."""
         for key, (question, answer) in self._open.items():
             if answer.done():
                 continue

@@ -37,9 +37,7 @@ class ToolOverride(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     description: str | None = None
-    """The description that callers read."""
     title: str | None = None
-    """The title that callers read."""
     tags: tuple[str, ...] = ()
     """Tags beside the upstream's."""
     enabled: StrictBool = True
@@ -139,7 +137,6 @@ class UpstreamConfig(BaseModel):
 
     @property
     def limits(self) -> Limits:
-        """The limits of its messages and calls."""
         call_s = max(Limits().call_s, self.timeout_s) if self.max_call_s is None else self.max_call_s
         return Limits(message_bytes=self.max_message_bytes, call_s=call_s)
 

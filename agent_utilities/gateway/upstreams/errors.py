@@ -57,11 +57,7 @@ def with_own_error(message: Any, answers: object = None) -> Any:
 
 
 def read_json(data: bytes | bytearray) -> Any:
-    """Return the value of JSON; halves of characters, as JavaScript writes them, and broken UTF-8 are replaced.
-
-    Raises:
-        ValueError: it is no JSON.
-    """
+    """Return the value of JSON, else `ValueError`; JavaScript's halves of characters and broken UTF-8 are replaced."""
     try:
         return from_json(data)
     except ValueError:

@@ -107,11 +107,7 @@ class IncomingMessage:
         self.limits, self._unfinished, self._n_bytes = limits, unfinished, 0
 
     def has(self, n_bytes: int) -> None:
-        """Set its number of bytes so far; 0 once it is whole, or dropped.
-
-        Raises:
-            TooMuchError: it is too long, or the upstream's unfinished messages together are.
-        """
+        """Set its bytes so far, 0 at its end; `TooMuchError` if it, or the upstream's messages together, are too long."""
         n_more = n_bytes - self._n_bytes
         self._unfinished.n_bytes += n_more
         self._n_bytes = n_bytes

@@ -33,11 +33,7 @@ def new_key() -> str:
 
 
 def read_key(text: str, file: str) -> bytes:
-    """Return the operator's key from a setting's text, or else from a file.
-
-    Raises:
-        SettingsError: it is missing or invalid; the error never shows it.
-    """
+    """Return the operator's key from a setting's text, or else a file; `SettingsError`, without the key, if invalid."""
     source = "env MCP_SECRET_KEY"
     if not text and file:
         source = "env MCP_SECRET_KEY_FILE"

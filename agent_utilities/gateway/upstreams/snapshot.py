@@ -21,7 +21,6 @@ class Snapshot(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     upstream: str
-    """The upstream's name."""
     config_digest: str
     """`UpstreamConfig.digest` of the config that it was taken with; it is invalid for any other."""
     taken_at_s: float

@@ -44,11 +44,7 @@ _COMMA_OR_STRING = re.compile(r'"(?:\\.|[^"\\])*+"?|,(?=\s*[}\]])', re.DOTALL)
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return a file's content.
-
-    Raises:
-        ConfigError: it does not exist, is no regular file (a folder, a pipe, a device), is too large, or unreadable.
-    """
+    """Return a file's content; `ConfigError` where it is missing, no regular file, too large, or unreadable."""
     try:
         return read_whole(path, MAX_BYTES)
     except FileNotFoundError:
@@ -155,10 +151,8 @@ def _plain(text: str) -> str:
 def read_env_file(path: Path) -> Mapping[str, str]:
     """Return the variables of a file of `NAME=value` lines; quotes, `export` and comments are as in any `.env`.
 
-    Values are literal: `$NAME` in one is no variable, so that a password may have a dollar.
-
-    Raises:
-        ConfigError: there is no such file, or it can't be read.
+    Values are literal: `$NAME` in one is no variable, as a password may have a dollar. `ConfigError` where there is no
+    such file, or it is unreadable.
     """
     from dotenv import dotenv_values
 

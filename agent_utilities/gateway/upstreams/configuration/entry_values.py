@@ -109,7 +109,6 @@ def _own(name: Any, reading: Reading) -> str:
 
 
 def headers(value: Any, reading: Reading) -> Any:
-    """Read headers, by name."""
     texts = variables(value, reading)
     for name, text in texts.items():
         if isinstance(text, str) and _CONTROL.search(text):
@@ -131,7 +130,6 @@ def env_headers(value: Any, reading: Reading) -> dict[str, str]:
 
 
 def url(value: Any, reading: Reading) -> str:
-    """Read an address."""
     address: str = filled(_a(str, value), reading).strip()
     if reading.keeps_references and REFERENCE.search(address):
         return address
@@ -174,7 +172,6 @@ def some(value: Any, reading: Reading) -> Any:
 
 
 def quota(value: Any, reading: Reading) -> dict[str, Any]:
-    """Read the quota of a server."""
     return {_OF_QUOTA.get(fold(name)) or name: each for name, each in _a(dict, value).items()}
 
 
@@ -189,7 +186,6 @@ def opposite(value: Any, reading: Reading) -> Any:
 
 
 def milliseconds(value: Any, reading: Reading) -> Any:
-    """Read a time in milliseconds."""
     return value * 0.001 if _is_number(value) and value < 1e12 else value
 
 
@@ -204,5 +200,4 @@ def _is_number(value: Any) -> bool:
 
 
 def transport(value: Any, reading: Reading) -> str:
-    """Read how a server is reached."""
     return _a(str, _TRANSPORTS.get(fold(_a(str, value))))

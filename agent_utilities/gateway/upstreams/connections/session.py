@@ -42,8 +42,6 @@ _LISTS = {"tools/list", "prompts/list", "resources/list", "resources/templates/l
 
 
 class UpstreamSession(ClientSession):
-    """A session that is up."""
-
     def __init__(
         self, transport: StdioUpstream | HttpUpstream, read_stream: Any, write_stream: Any, owner: Relay | None
     ) -> None:
@@ -259,8 +257,6 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
         *,
         task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
     ) -> None:
-        """Receive until the connection ends."""
-
         async def checked(context: Any, method: str, params: Mapping[str, Any] | None) -> dict[str, Any]:
             _check(params or {})
             return await on_request(context, method, params)

@@ -103,11 +103,7 @@ def auth_of(config: UpstreamConfig, folder: str) -> httpx2.Auth | None:
 
 
 async def log_in(config: UpstreamConfig, folder: str) -> None:
-    """Have the user log in at an upstream in a browser, and store the tokens in place of an earlier login's.
-
-    Raises:
-        Exception: any error of the client.
-    """
+    """Have the user log in at an upstream in a browser, and replace stored tokens; errors of the client raise."""
     from fastmcp import Client
     from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 

@@ -189,8 +189,6 @@ def lock_path(config: Path) -> Path:
 
 
 class _File(BaseModel):
-    """The content of a lock's file."""
-
     format: Literal["agent-utilities lock 1"] = "agent-utilities lock 1"
     upstreams: dict[str, dict[Locked, dict[str, Accepted]]]
 

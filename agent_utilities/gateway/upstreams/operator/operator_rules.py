@@ -89,11 +89,7 @@ class ConfigFiles:
         return lock_path(Path(self.files[0]))
 
     def rules(self) -> OperatorRules:
-        """Return the operator's rules, with the lock as it is now.
-
-        Raises:
-            InputError: it can't be read.
-        """
+        """Return the operator's rules, with the lock as it is now; `InputError` where that can't be read."""
         return OperatorRules(read_lock(self.lock_file), self.lock_file)
 
     async def changes(self) -> AsyncIterator[tuple[GatewayConfig, OperatorRules]]:

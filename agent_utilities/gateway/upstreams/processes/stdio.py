@@ -86,11 +86,7 @@ class StdioUpstream(ObjectReceiveStream[SessionMessage]):
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[ObjectReceiveStream[SessionMessage], MessageWriter]]:
-        """Start the process, yield the streams of its messages, and end the process tree with the block.
-
-        Raises:
-            UpstreamError: it can't be run; with the folders that were searched.
-        """
+        """Start the process, or raise `UpstreamError`; yield its streams of messages; end its tree with the block."""
         process = self._process = await self._start()
         self._lines = Lines(process.stdout, IncomingMessage(self.limits, self._unfinished), self._turns)
         watching_stdin = asyncio.create_task(self._watch_stdin())
@@ -257,11 +253,7 @@ class Lines:
         self._stdout, self._message, self._turns = stdout, message, turns
 
     async def next_line(self) -> Line | None:
-        """Return the next line; None where nothing more comes.
-
-        Raises:
-            TooMuchError: a line that is too long does not end.
-        """
+        """Return the next line; None at the end; `TooMuchError` where a line that is too long does not end."""
         text, n_bytes, too_long, is_whole = bytearray(), 0, "", False
         try:
             while not is_whole:

@@ -34,7 +34,6 @@ class BackoffRule:
     spread: float = 0.2
 
     def wait_s(self, n_failures: int, dice: Callable[[], float]) -> float:
-        """Return the seconds until the next try."""
         growing = min(self.limit_s, self.first_s * self.factor ** min(n_failures - 1, 64))
         wait = self.probe_s if n_failures >= self.n_until_open else growing
         return wait * (1 + self.spread * (2 * dice() - 1))

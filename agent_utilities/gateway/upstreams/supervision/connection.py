@@ -33,7 +33,6 @@ class Connection:
     """
 
     task: asyncio.Task[None]
-    """The task that runs it."""
 
     def __init__(
         self,

@@ -167,7 +167,6 @@ class Opener:
         return UpstreamError(self.config.name, cause, text)
 
     def of_start(self, error: BaseException, exit_text: str, garbage: str = "") -> UpstreamError:
-        """Return why a connection could not be made."""
         error = root_error(error)
         if isinstance(error, UpstreamError):
             return error
@@ -182,7 +181,6 @@ class Opener:
         return self.error("unreachable", f"{type(error).__name__}: {_line(error)}")
 
     def of_listing(self, error: BaseException) -> UpstreamError:
-        """Return why its components could not be listed."""
         error = root_error(error)
         if isinstance(error, TimeoutError):
             return self.error("did not answer", f"listing what it has took over {self.config.list_timeout_s:g} s")

@@ -38,8 +38,6 @@ class _NotSentError(Exception):
 
 
 class Upstream:
-    """One configured server."""
-
     def __init__(self, opener: Opener, listing: Listing) -> None:
         self.opener, self._listing, self._policy = opener, listing, opener.policy
         self.learn = listing.learn
@@ -62,7 +60,6 @@ class Upstream:
 
     @property
     def config(self) -> UpstreamConfig:
-        """Its configuration."""
         return self.opener.config
 
     @property
@@ -77,12 +74,10 @@ class Upstream:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call is under way."""
         return any(each.n_users for each in self._running)
 
     @property
     def state(self) -> UpstreamState:
-        """Its current state."""
         health, trouble = self._health, self._health.trouble
         if not self.config.enabled:
             return UpstreamState("off")
@@ -100,7 +95,6 @@ class Upstream:
 
     @property
     def pids(self) -> list[int]:
-        """Ids of its processes."""
         return [pid for each in self._running if (pid := each.pid) is not None]
 
     # -- requests ----------------------------------------------------------------------------------------------------
