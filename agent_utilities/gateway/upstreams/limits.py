@@ -107,7 +107,7 @@ class IncomingMessage:
         self.limits, self._unfinished, self._n_bytes = limits, unfinished, 0
 
     def has(self, n_bytes: int) -> None:
-        """Set its bytes so far, 0 at its end; `TooMuchError` if it, or the upstream's messages together, are too long."""
+        """Set its bytes so far, 0 at its end; `TooMuchError` if it, or all of the upstream's together, are too long."""
         n_more = n_bytes - self._n_bytes
         self._unfinished.n_bytes += n_more
         self._n_bytes = n_bytes

@@ -23,10 +23,8 @@ def described(value: object) -> str:
 
 MAX_BYTES = 8 * 1024 * 1024
 """The largest file that is read; `~/.claude.json`, which keeps a history, is the largest that hosts write."""
-
 MAX_COMMENTED = 1024 * 1024
 """The longest text that may have comments, in characters: longer ones are written by programs."""
-
 MAX_YAML = 256 * 1024
 """The longest YAML that is read, in characters: it takes some seconds a megabyte."""
 

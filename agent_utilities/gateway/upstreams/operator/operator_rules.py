@@ -112,33 +112,31 @@ class ConfigFiles:
     def _rules_now(self, before: OperatorRules) -> OperatorRules:
         """Return the rules with the lock as it is now; the ones before where it is unreadable or gone."""
         try:
-            now = self.rules()
+            now, why = self.rules(), ""
+            if before.lock is not None and now.lock is None:
+                why = f"{now.lock_file} is gone: what it withholds is withheld until the gateway is started again"
         except InputError as error:
-            logger.error("the lock is kept as it was: %s", error)
-            self.refused |= {"lock"}
+            why = f"the lock is kept as it was: {error}"
+        if self._is_refused("lock", why):
             return before
-        if before.lock is not None and now.lock is None:
-            logger.error("%s is gone: what it withholds is withheld until the gateway is started again", now.lock_file)
-            self.refused |= {"lock"}
-            return before
-        self.refused -= {"lock"}
         return now
 
     def _read(self) -> GatewayConfig:
         """Return the configuration as it is now; the last valid one where that is invalid."""
         try:
             changed = read_config(self.files, self.environ)
-            if changed == self.config:
-                self.refused -= {"configuration"}
-                return self.config
             why = "; ".join(problem for problem in changed.problems if problem not in self.config.problems)
-            if not why and not self.is_agreed(changed):
+            if not why and changed != self.config and not self.is_agreed(changed):
                 why = "the file has changed, and nobody has agreed to it yet"
         except InputError as error:
             why = str(error)
-        if not why:
-            self.refused -= {"configuration"}
-            return changed
-        self.refused |= {"configuration"}
-        logger.error("the configuration is kept as it was: %s", why)
-        return self.config
+        if self._is_refused("configuration", why and f"the configuration is kept as it was: {why}"):
+            return self.config
+        return changed
+
+    def _is_refused(self, part: str, why: str) -> bool:
+        """Record and log why a changed part is refused, if it is."""
+        self.refused = self.refused | {part} if why else self.refused - {part}
+        if why:
+            logger.error("%s", why)
+        return bool(why)

@@ -150,13 +150,10 @@ class UpstreamProcess:
         """Wait for the exit status, negative for a signal, None where it is lost; leave it to be reaped if possible."""
         if not hasattr(os, "waitid"):
             return self._process.wait()
-        try:
-            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        except ChildProcessError:
-            return None
-        if ended is None:
-            return None
-        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        with suppress(ChildProcessError):
+            if (ended := os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)) is not None:
+                return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        return None
 
     async def _watch(self) -> None:
         self.exit_status = await in_daemon_thread(self._wait)

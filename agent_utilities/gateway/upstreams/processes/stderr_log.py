@@ -90,7 +90,7 @@ class StderrLog:
     def flush(self, limit_s: float) -> None:
         """Wait until the file is written, up to a limit; not on an event loop."""
         if self._file:
-            self._file.flush(limit_s)
+            self._file.is_written.wait(limit_s)
 
     def _readable(self, line: bytes) -> str:
         text = without(self._secrets, readable(line))
@@ -118,8 +118,8 @@ class _LogFile:
         self._waiting: deque[bytes] = deque()
         self._n_waiting = 0
         self._lock = threading.Lock()
-        self._is_written = threading.Event()
-        self._is_written.set()
+        self.is_written = threading.Event()
+        self.is_written.set()
 
     def write(self, lines: list[str]) -> None:
         """Add lines with the time; several gateways may write to the file."""
@@ -130,13 +130,10 @@ class _LogFile:
             self._n_waiting += len(data)
             while self._n_waiting > self._max_bytes:
                 self._n_waiting -= len(self._waiting.popleft())
-            if not self._is_written.is_set():
+            if not self.is_written.is_set():
                 return
-            self._is_written.clear()
+            self.is_written.clear()
         start_in_daemon_thread(self._write_waiting)
-
-    def flush(self, limit_s: float) -> None:
-        self._is_written.wait(limit_s)
 
     def _write_waiting(self) -> None:
         while True:
@@ -145,22 +142,21 @@ class _LogFile:
                 self._waiting.clear()
                 self._n_waiting = 0
                 if not data:
-                    self._is_written.set()
+                    self.is_written.set()
                     return
             self._append(data)
 
     def _append(self, data: bytes) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        def opened(path: str, flags: int) -> int:
+            return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
+
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with suppress(FileNotFoundError):
                 if self._path.stat().st_size + len(data) > self._max_bytes:
                     self._path.replace(previous(self._path))
-            descriptor = os.open(self._path, flags, 0o600)
-            try:
-                os.write(descriptor, data)
-            finally:
-                os.close(descriptor)
+            with open(self._path, "ab", opener=opened) as file:
+                file.write(data)
 
 
 def log_file(folder: Path, upstream: str) -> Path:
