@@ -134,8 +134,6 @@ def _bytes(blob: Any) -> bytes:
 
 
 class RelayedToolResult(Relayed, ToolResult):
-    """A tool's result as its upstream sent it."""
-
     reads = {
         "content": ("content", _blocks),
         "structured_content": ("structuredContent", _object),
@@ -156,8 +154,6 @@ def text_result(text: str, *, is_error: bool) -> RelayedToolResult:
 
 
 class RelayedPromptResult(Relayed, PromptResult):
-    """A prompt as its upstream sent it."""
-
     reads = {
         "messages": ("messages", _messages),
         "description": ("description", lambda value: value),
@@ -173,8 +169,6 @@ class RelayedPromptResult(Relayed, PromptResult):
 
 
 class RelayedResourceResult(Relayed, ResourceResult):
-    """A resource's contents as its upstream sent them."""
-
     reads = {"contents": ("contents", _contents), "meta": ("_meta", _object)}
 
     def to_mcp_result(self, uri: Any) -> mcp_types.ReadResourceResult:

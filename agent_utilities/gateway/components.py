@@ -61,7 +61,7 @@ def _model(kind: Kind, item: Mapping[str, Any], model: type[_M]) -> _M:
 
 
 class OfUpstream(BaseModel):
-    """The fields that components of an upstream have beside FastMCP's."""
+    """A component of an upstream: its fields beside FastMCP's, and the definition that callers are listed."""
 
     kind: ClassVar[Kind]
     fields: ClassVar[Mapping[str, str]] = {"title": "title", "description": "description", "icons": "icons"}
@@ -187,7 +187,6 @@ class UpstreamTool(OfUpstream, ForeignTool):
         return _override(self.caller, self.listed["name"])
 
     def to_mcp_tool(self, **overrides: Any) -> mcp_types.Tool:
-        """Return the tool as its upstream lists it, but for its name, its tags and the operator's overrides."""
         return cast(mcp_types.Tool, self._definition(overrides.get("name", self.name)))
 
     @property
@@ -218,7 +217,6 @@ class UpstreamPrompt(OfUpstream, Prompt):
         return {"name": name, "arguments": arguments}
 
     def to_mcp_prompt(self, **overrides: Any) -> mcp_types.Prompt:
-        """Return the prompt as its upstream lists it, but for its name and tags."""
         return cast(mcp_types.Prompt, self._definition(overrides.get("name", self.name)))
 
     async def render(self, arguments: dict[str, Any] | None = None) -> PromptResult:
@@ -261,7 +259,6 @@ class UpstreamResource(UpstreamReadable, Resource):
         return {"uri": name, "name": model.name or name, **super()._own(caller, name, model)}
 
     def to_mcp_resource(self, **overrides: Any) -> mcp_types.Resource:
-        """Return the resource as its upstream lists it, but for its tags, and its URI where another has it."""
         return cast(mcp_types.Resource, self._definition(str(overrides.get("uri", self.uri))))
 
     async def read(self) -> ResourceResult:
@@ -285,7 +282,6 @@ class UpstreamTemplate(UpstreamReadable, ResourceTemplate):
         return {**made, "security": None, **super()._own(caller, name, model)}
 
     def to_mcp_template(self, **overrides: Any) -> mcp_types.ResourceTemplate:
-        """Return the template as its upstream lists it, but for its tags, and its URI where another has it."""
         return cast(mcp_types.ResourceTemplate, self._definition(overrides.get("uri_template", self.uri_template)))
 
     def matches(self, uri: str) -> dict[str, Any] | None:

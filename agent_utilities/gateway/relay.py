@@ -177,7 +177,6 @@ class ServerRelay:
 
     @property
     def log_level(self) -> mcp_types.LoggingLevel | None:
-        """The least level of log messages that the caller wants."""
         return least_log_level(self._session, self._meta, self._context.fastmcp.client_log_level)
 
     def request_meta(self, named: Sequence[str]) -> mcp_types.RequestParamsMeta | None:
@@ -206,7 +205,6 @@ class ServerRelay:
         return self._request_id if self.is_modern or self._session.can_send_request else None
 
     async def ask(self, question: Question) -> Any:
-        """Return the caller's answer, or the error for the upstream."""
         if not offers(self.capabilities, question):
             return refusal(question)
         if self.is_modern:

@@ -83,7 +83,6 @@ class AskingCall:
         await (await self._bearer()).progress(params)
 
     async def ask(self, question: Question) -> Any:
-        """Return the caller's answer, or the error for the upstream."""
         if not offers(self.capabilities, question):
             return refusal(question)
         if self.task.done():

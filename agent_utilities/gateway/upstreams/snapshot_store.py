@@ -34,7 +34,6 @@ def stem_of(upstream: str) -> str:
 
 
 def file_name(upstream: str, config_digest: str, suffix: str = SUFFIX) -> str:
-    """Return the name of the file for an upstream with one config."""
     return f"{stem_of(upstream)}{config_digest}{suffix}"
 
 
@@ -154,7 +153,6 @@ def _check_owner(folder: Path) -> None:
 
 
 def _remove_old(folder: Path, upstream: str) -> None:
-    """Remove files beyond the bounds."""
     now = time.time()
     with suppress(OSError), os.scandir(folder) as entries:
         ages = {Path(entry.path): now - entry.stat().st_mtime for entry in entries}

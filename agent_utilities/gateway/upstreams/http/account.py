@@ -123,9 +123,7 @@ class Account(httpx2.Auth):
         self._renewal: asyncio.Task[Any] | None = None
         self._kept: Kept | None = None
         self.has_login = asyncio.Event()
-        """Set while the person is logged in."""
         self.on_login: Callable[[], None] = lambda: None
-        """Called when they log in."""
         store.follow(self)
 
     # -- storage -----------------------------------------------------------------------------------------------------

@@ -336,7 +336,6 @@ class UpstreamHttpClient(httpx2.AsyncClient):
 
 
 async def _bound(limits: Limits, unfinished: Unfinished, response: httpx2.Response) -> None:
-    """Bound a response's body, whoever reads it."""
     if len(response.headers.get_list("content-encoding", split_commas=True)) > 1:
         raise TooMuchError("a body that is compressed more than once, of which a little may become anything")
     response.stream = _BoundedBody(response, IncomingMessage(limits, unfinished))

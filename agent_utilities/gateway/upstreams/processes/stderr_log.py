@@ -20,7 +20,6 @@ from agent_utilities.runtime.waiting import start_in_daemon_thread
 MAX_LINES = 200
 """The most lines in memory."""
 MAX_LINE_CHARACTERS = 2000
-"""The most characters of a line."""
 RATE_BYTES, BURST_BYTES = 64 * 1024, 512 * 1024
 """Bytes a second that are kept, and at once; of more only the end is kept."""
 _TAIL_BYTES = 16 * 1024
