@@ -27,7 +27,7 @@ from agent_utilities.gateway.relay import (
     as_error_data,
     can_be_asked,
     check_offered,
-    told_of_tasks,
+    with_task_hint,
 )
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.gateway.upstreams.connections.session import UpstreamSession, plain
@@ -249,7 +249,7 @@ class Caller:
         except UpstreamError as error:
             return text_result(str(error), is_error=True)
         except RelayedError as error:
-            raise RelayedError(told_of_tasks(error.error, tool)) from None
+            raise RelayedError(with_task_hint(error.error, tool)) from None
 
     async def ask(self, kind: Kind[_R], **params: Any) -> _R:
         """Get a prompt, read a resource or complete an argument, by the upstream's own name for it.
@@ -271,7 +271,7 @@ class Caller:
         argument: mcp_types.CompletionArgument,
         values: mcp_types.CompletionContext | None,
     ) -> mcp_types.Completion:
-        """Complete an argument; no values where the upstream lacks the capability; `MCPError` where it has an error."""
+        """Complete an argument; no values where the upstream lacks the capability, `MCPError` where it fails."""
         snapshot = self.upstream.snapshot
         if snapshot is None or "completions" not in snapshot.capabilities:
             return _NO_VALUES

@@ -63,7 +63,7 @@ def can_be_asked(capabilities: mcp_types.ClientCapabilities | None) -> bool:
     return capabilities is not None and any((capabilities.sampling, capabilities.elicitation, capabilities.roots))
 
 
-def told_of_tasks(error: mcp_types.ErrorData, tool: Mapping[str, Any]) -> mcp_types.ErrorData:
+def with_task_hint(error: mcp_types.ErrorData, tool: Mapping[str, Any]) -> mcp_types.ErrorData:
     """Return an upstream's error; where its tool runs only as a task of 2025-11-25, the message says so."""
     if error.code != mcp_types.METHOD_NOT_FOUND or "required" not in str(tool.get("execution")):
         return error

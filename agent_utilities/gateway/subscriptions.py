@@ -215,7 +215,7 @@ class Subscriptions:
 
 
 async def _updates_of(session: UpstreamSession, uri: str, heard: Callable[[], None]) -> asyncio.Task[None]:
-    """Subscribe to a resource; return a task that runs as long as that lasts; raise as the upstream refuses."""
+    """Subscribe to a resource, and return a task that runs as long as that lasts; a refusal raises."""
     is_begun = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(_subscribed(session, uri, heard, is_begun))
     try:
@@ -231,7 +231,7 @@ async def _updates_of(session: UpstreamSession, uri: str, heard: Callable[[], No
 async def _subscribed(
     session: UpstreamSession, uri: str, heard: Callable[[], None], is_begun: asyncio.Future[None]
 ) -> None:
-    session.told_of[uri] = heard
+    session.listeners[uri] = heard
     try:
         if session.is_modern:
             async with listen(session, resource_subscriptions=[uri]) as updates:
@@ -245,7 +245,7 @@ async def _subscribed(
             is_begun.set_result(None)
             await session.ended.wait()
     finally:
-        del session.told_of[uri]
+        del session.listeners[uri]
         if is_begun.done() and not session.is_modern and not session.ended.is_set():
             with suppress(MCPError, TimeoutError):
                 async with asyncio.timeout(_UNSUBSCRIBE_S):

@@ -56,7 +56,7 @@ class UpstreamSession(ClientSession):
         """Set where the upstream has notified of changed lists."""
         self.works_until_s = 0.0
         """The event loop's time until which it may work on background tasks, and is not unused."""
-        self.told_of: dict[str, Callable[[], None]] = {}
+        self.listeners: dict[str, Callable[[], None]] = {}
         """Listeners for updates of resources, by URI."""
         super().__init__(
             dispatcher=dispatcher,
@@ -78,7 +78,7 @@ class UpstreamSession(ClientSession):
             self.changed.set()
         if method == "notifications/resources/updated":
             updated = str(params.get("uri"))
-            for uri, heard in list(self.told_of.items()):
+            for uri, heard in list(self.listeners.items()):
                 if updated == uri or updated.startswith(f"{uri.rstrip('/')}/"):  # or of a part of it
                     heard()
         if method not in ("notifications/progress", "notifications/message"):
@@ -351,7 +351,8 @@ for _name in ("client", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispat
 async def learn_tools(session: ClientSession, tools: Sequence[Mapping[str, Any]]) -> None:
     """Register tools whose calls need headers of their arguments, in turns with the event loop (law L7)."""
     for start in range(0, len(tools), _N_A_TURN):
-        with_headers = [t for t in tools[start : start + _N_A_TURN] if _HEADER in json.dumps(t.get("inputSchema"))]
+        turn = tools[start : start + _N_A_TURN]
+        with_headers = (tool for tool in turn if _HEADER in json.dumps(tool.get("inputSchema")))
         fits = [fitted(TOOL, tool, is_modern=True).item for tool in with_headers]
         learn_page(session, [mcp_types.Tool.model_validate(item) for item in fits if item is not None])
         await asyncio.sleep(0)

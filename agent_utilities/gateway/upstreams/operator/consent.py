@@ -153,7 +153,7 @@ def _record(file: Found, config: GatewayConfig, state_folder: Path) -> tuple[Pat
 def agreed_or_refuse(
     file: Found, config: GatewayConfig, state_folder: Path, environ: Mapping[str, str], *, yes: bool
 ) -> None:
-    """Return if a file's servers may be started: it is the user's own, or the user has agreed, or does now.
+    """Make sure that a file's servers may be started: it is the user's own, or the user has agreed, or does now.
 
     The user agrees to the content that was read, and nothing newer. The question needs a terminal on stdin and stderr,
     since stdout may carry the protocol.

@@ -208,7 +208,7 @@ class Connection:
     def _unused_in_s(self) -> float | None:
         """Seconds until it counts as unused; None while only a listing uses it."""
         idle_s = self._opener.config.idle_s
-        if self.n_users or (self._session.result().told_of and not self._is_leaving):
+        if self.n_users or (self._session.result().listeners and not self._is_leaving):
             return idle_s
         if self._is_leaving:
             return 0.0
