@@ -21,6 +21,7 @@ class Snapshot(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     upstream: str
+    """The upstream's name."""
     config_digest: str
     """`UpstreamConfig.digest` of the config that it was taken with; it is invalid for any other."""
     taken_at_s: float
@@ -30,11 +31,16 @@ class Snapshot(BaseModel):
     server_info: Mapping[str, Any] = {}
     """The upstream's own name, version and title."""
     instructions: str | None = None
+    """Its instructions to models."""
     capabilities: Mapping[str, Any] = {}
+    """Its capabilities as it announced them, by which it is asked for lists."""
     tools: tuple[Item, ...] = ()
+    """Its tools, in its own order."""
     prompts: tuple[Item, ...] = ()
+    """Its prompts, likewise."""
     resources: tuple[Item, ...] = ()
     templates: tuple[Item, ...] = ()
+    """Its resource templates."""
     skills: tuple[Item, ...] = ()
     """Its skills, each with its files."""
     problems: tuple[str, ...] = ()
