@@ -9,7 +9,7 @@ could not do to this machine otherwise, but a form is taken only from the page's
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable, MutableMapping
 from hashlib import blake2b
 
 from cachetools import LRUCache
@@ -17,7 +17,7 @@ from cryptography.fernet import Fernet, InvalidToken
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.requests import Request as HttpRequest
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.gateway.logins.browser import Cookie, OwnIssuer, form_of, is_of_own_page, is_same
@@ -29,63 +29,6 @@ from agent_utilities.server.sessions import NOBODY, of_token
 
 PATH = "/page/login/issuer"
 BACK = f"{PATH}/back"
-# The page that comes next is told where to go on: a redirect from another site would not bring a strict cookie along.
-_ENTERED = '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=../../../">'
-_ENTERED += '<title>Logged in</title><p><a href="../../../">Go on</a></p></html>'
-
-Enter = Callable[[HttpRequest, str, Response], Awaitable[Response]]
-
-
-class IssuerLogin:
-    """Sends browsers to the issuer, and lets them in with the token that this brings.
-
-    Anybody may begin a login: what it takes to end it is in a cookie, sealed, and nothing of it is kept here.
-
-    Args:
-        host: the server, whose operator's settings have the issuer, and its address as browsers reach it.
-        enter: has a browser be known by a token; returns an answer whose cookie says so.
-    """
-
-    def __init__(self, host: AgentServer, enter: Enter) -> None:
-        self._host, self._enter = host, enter
-        self._issuer = OwnIssuer(host, BACK)
-        self._seal = Fernet(Fernet.generate_key())
-        self._cookie = Cookie("page-login", "lax", host.surface.operator.settings.auth_base_url, LOGIN_S)
-
-    @property
-    def is_there(self) -> bool:
-        """Whether the server has an issuer, and an address that browsers come back to."""
-        settings = self._host.surface.operator.settings
-        return bool(self._host.auth is not None and settings.auth_issuer and settings.auth_base_url)
-
-    async def answer(self, request: HttpRequest) -> Response | str:
-        """Return where a browser goes next, or why it does not get in."""
-        try:
-            if request.url.path.endswith(BACK):
-                return await self._entered(request)
-            address, state, verifier = (await self._issuer.authorization()).send()
-            sealed = self._seal.encrypt(f"{state} {verifier}".encode()).decode()
-            return self._cookie.set(request, RedirectResponse(address, 303), sealed)
-        except TimeoutError:
-            return "The issuer did not answer in time."
-        except Exception as error:  # whatever the SDK raises
-            return f"The login failed: {error if str(error) else type(error).__name__}"
-
-    async def _entered(self, request: HttpRequest) -> Response | str:
-        given = request.query_params
-        try:
-            told = self._seal.decrypt(self._cookie.of(request).encode(), ttl=int(LOGIN_S)).decode()
-        except InvalidToken:
-            told = ""
-        state, _, verifier = told.partition(" ")
-        if not state or not is_same(state, given.get("state", "")):
-            return "This login was not begun in this browser, or has ended. Begin anew."
-        context = await (await self._issuer.authorization()).take(verifier, given)
-        assert context.current_tokens is not None
-        answer = await self._enter(request, context.current_tokens.access_token, HTMLResponse(_ENTERED))
-        return self._cookie.set(request, answer, "")
-
-
 STATIC = "/page/static/"
 LOGIN, LOGOUT = "/page/login", "/page/logout"
 _READ, _OPERATE = "page.read", "page.operate"
@@ -122,9 +65,12 @@ class Door:
         refused: Callable[[HttpRequest, int, str], Response],
     ) -> None:
         self._app, self._host, self._key, self._refused = app, host, key, refused
-        self.issuer = IssuerLogin(host, self._logged_in)
         self._base_url = host.surface.operator.settings.auth_base_url
         self._cookie = Cookie("page", "strict", self._base_url)
+        self._issuer = OwnIssuer(host, BACK)
+        self._login_cookie = Cookie("page-login", "lax", self._base_url, LOGIN_S)
+        """What ends a login at the issuer is sealed in it: anybody may begin one, so nothing of it is kept here."""
+        self._seal = Fernet(Fernet.generate_key())
         self._secret = secrets.token_bytes(32)
         self._logins: LRUCache[str, LRUCache[str, str]] = LRUCache(_N_PEOPLE)
         """Tokens that people logged in with, by what their cookies begin with and these; each is verified anew at
@@ -152,9 +98,8 @@ class Door:
             return self._by_link(request, given)
         if path in (LOGIN, LOGOUT) and request.method == "POST":
             return await self._logged(request)
-        if path in (PATH, BACK) and self.issuer.is_there:
-            answer = await self.issuer.answer(request)
-            return answer if isinstance(answer, Response) else self._refused(request, 401, answer)
+        if path in (PATH, BACK) and self.has_issuer:
+            return await self._at_issuer(request)
         reader = await self._reader(request)
         if reader is None:
             return self._refused(request, 401, "")
@@ -206,10 +151,8 @@ class Door:
     def _by_link(self, request: HttpRequest, key: str) -> Response:
         if not self.takes_key or not is_same(key, self._key):
             return self._refused(request, 401, "This link is not the one that the server's last start printed.")
-        # A redirect from another site, or from a file, would bring no strict cookie along: the next page's own does.
-        is_foreign = request.headers.get("sec-fetch-site") == "cross-site"
-        home = RedirectResponse(f"{request.scope.get('root_path', '')}{STATIC}entered.html", 303)
-        return self._cookie.set(request, home if is_foreign else _home(request), self._sign("link"))
+        home = _home(request, is_foreign=request.headers.get("sec-fetch-site") == "cross-site")
+        return self._cookie.set(request, home, self._sign("link"))
 
     async def _logged(self, request: HttpRequest) -> Response:
         """Log a browser in with a token that its person pasted, or out."""
@@ -233,6 +176,40 @@ class Door:
         cookie = f"{person}.{secrets.token_urlsafe(32)}"
         self._logins.setdefault(person, LRUCache(_N_LOGINS))[cookie] = text
         return self._cookie.set(request, answer, cookie)
+
+    @property
+    def has_issuer(self) -> bool:
+        """Whether the server has an issuer, and an address that browsers come back to."""
+        settings = self._host.surface.operator.settings
+        return bool(self._host.auth is not None and settings.auth_issuer and settings.auth_base_url)
+
+    async def _at_issuer(self, request: HttpRequest) -> Response:
+        """Send a browser to the issuer, or let in one that comes back from it."""
+        try:
+            if own_path(request) == BACK:
+                return await self._back(request)
+            address, state, verifier = (await self._issuer.authorization()).send()
+            sealed = self._seal.encrypt(f"{state} {verifier}".encode()).decode()
+            return self._login_cookie.set(request, RedirectResponse(address, 303), sealed)
+        except TimeoutError:
+            why = "The issuer did not answer in time."
+        except Exception as error:  # whatever the SDK raises
+            why = f"The login failed: {error if str(error) else type(error).__name__}"
+        return self._refused(request, 401, why)
+
+    async def _back(self, request: HttpRequest) -> Response:
+        try:
+            opened = self._seal.decrypt(self._login_cookie.of(request).encode(), ttl=int(LOGIN_S)).decode()
+        except InvalidToken:
+            opened = ""
+        state, _, verifier = opened.partition(" ")
+        if not state or not is_same(state, request.query_params.get("state", "")):
+            return self._refused(request, 401, "This login was not begun in this browser, or has ended. Begin anew.")
+        context = await (await self._issuer.authorization()).take(verifier, request.query_params)
+        assert context.current_tokens is not None
+        home = _home(request, is_foreign=True)
+        answer = await self._logged_in(request, context.current_tokens.access_token, home)
+        return self._login_cookie.set(request, answer, "")
 
     # -- forms ------------------------------------------------------------------------------------------------------
 
@@ -259,5 +236,7 @@ def own_path(request: HttpRequest) -> str:
     return path.removeprefix(request.scope.get("root_path", ""))
 
 
-def _home(request: HttpRequest) -> Response:
-    return RedirectResponse(f"{request.scope.get('root_path', '')}/", 303)
+def _home(request: HttpRequest, *, is_foreign: bool = False) -> Response:
+    """Return a redirect to the page; from another site, which brings no strict cookie along, by a page of our own."""
+    path = f"{STATIC}entered.html" if is_foreign else "/"
+    return RedirectResponse(f"{request.scope.get('root_path', '')}{path}", 303)

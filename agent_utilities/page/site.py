@@ -199,7 +199,7 @@ class Site:
         return self._html(
             request,
             "door.html",
-            {"why": why, "takes": takes, "status": status, "issuer": self.door.issuer.is_there},
+            {"why": why, "takes": takes, "status": status, "issuer": self.door.has_issuer},
             status,
         )
 

@@ -52,20 +52,8 @@ class _Recorded:
 
 async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
     """Return how a reader's request is answered: of what they may use alone, and without any effect."""
-    values: dict[str, Any] = {
-        "words": request.query_params.get("q", ""),
-        "status": "",
-        "ms": 0.0,
-        "ranked": [],
-        "part_names": [],
-        "cut": None,
-        "n_claimed": 0,
-        "route": {},
-        "ran": [],
-        "edges": [],
-        "why_none": "",
-        "tables": {},
-    }
+    values: dict[str, Any] = {"words": request.query_params.get("q", ""), "status": "", "why_none": "", "tables": {}}
+    values |= {"ranked": [], "part_names": [], "cut": None, "n_claimed": 0, "ran": [], "edges": []}
     began_s = time.perf_counter()
     made = await asked(host, reader, request)
     values["ms"] = 1000 * (time.perf_counter() - began_s)
