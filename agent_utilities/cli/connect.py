@@ -132,7 +132,10 @@ def connect(
     path, environ, given = config_path(client, project, os.environ), _environ(env or (), os.environ), options or []
     problems: Sequence[str] = ()
     if undo:
-        return _undo(path)
+        from agent_utilities.cli.moving import undo_move
+
+        print(f"as they were before: {', '.join(map(str, undo_move(path)))}")
+        return
     if gateway is not None:
         # Completion need not wait for it.
         from agent_utilities.gateway.upstreams.configuration.config_files import read_config
@@ -152,13 +155,6 @@ def connect(
     if not move:
         _put(entry, client, path, write=write, replace=replace)
     _tell(entry, problems, left)
-
-
-def _undo(path: Path) -> None:
-    """Take the last move out of a client's file back, and say which files are as they were."""
-    from agent_utilities.cli.moving import undo_move
-
-    print(f"as they were before: {', '.join(map(str, undo_move(path)))}")
 
 
 def _tell(entry: Entry, problems: Sequence[str], left: Sequence[str]) -> None:

@@ -12,13 +12,11 @@ from rich.text import Text
 
 from agent_utilities.cli.asking import list_tools
 from agent_utilities.errors import InputError
+from agent_utilities.query.graph import sync as graph_sync
 from agent_utilities.query.graph.backends import embedded_path, graph_backend
 from agent_utilities.query.graph.base import GraphError, ServerState, ToolGraph, gateway_of, record_of
 from agent_utilities.query.graph.embedded import EmbeddedGraph
 from agent_utilities.query.graph.matching import match, names_of, normalise
-from agent_utilities.query.graph.sync import forget as forget_in_graph
-from agent_utilities.query.graph.sync import server_state, server_states
-from agent_utilities.query.graph.sync import sync as sync_with_graph
 from agent_utilities.runtime.hosts import shown_address
 from agent_utilities.server.command_line.terminal import NamesTable, in_event_loop, terminal
 from agent_utilities.settings import Settings
@@ -44,7 +42,7 @@ async def status() -> None:
     for graph in graphs:
         try:
             async with _open(graph):
-                for server in await server_states(graph):
+                for server in await graph_sync.server_states(graph):
                     for state in (server, *server.nodes[1:]):  # below a gateway, its upstreams
                         age_s = time.time() - state.updated_at_ms / 1000
                         style = "yellow" if age_s > settings.graph_ttl_hours * 3600 else ""
@@ -81,11 +79,11 @@ async def sync(url: str, name: str | None = None) -> None:
     tools, own_name = await list_tools(url)
     server = name or own_name
     async with _open(_graph_of(server, _settings())) as graph:
-        held = await server_state(graph, server)
+        held = await graph_sync.server_state(graph, server)
         if held is not None and held.nodes:
             hint = "it brings its upstreams' tools in itself, which its list does not tell apart; or give --name"
             raise InputError("a gateway in the graph", server, "argument URL", hint)
-        report = await sync_with_graph(graph, server, list(map(record_of, tools)), int(time.time() * 1000))
+        report = await graph_sync.sync(graph, server, list(map(record_of, tools)), int(time.time() * 1000))
     print(f"{server}: {report.state.n_tools} tools, {report.n_put} put, {report.n_dropped} dropped")
 
 
@@ -114,7 +112,7 @@ async def forget(server: str) -> None:
         server: The server's name, as `graph status` shows it.
     """
     async with _open_holding(server) as (graph, state):
-        await forget_in_graph(graph, server)
+        await graph_sync.forget(graph, server)
     n_upstreams = len(state.nodes) - 1
     print(f"{server}: forgotten" + (f", with {n_upstreams} upstreams" if n_upstreams > 0 else ""))
 
@@ -143,7 +141,7 @@ async def _open_holding(server: str) -> AsyncIterator[tuple[ToolGraph, ServerSta
         if isinstance(graph, EmbeddedGraph) and graph.path is not None and not graph.path.exists():
             continue
         async with _open(graph):
-            state = await server_state(graph, server)
+            state = await graph_sync.server_state(graph, server)
             if state is not None:
                 yield graph, state
                 return

@@ -19,14 +19,9 @@ from agent_utilities.server.command_line.terminal import AsJson, NamesTable, pla
 from agent_utilities.server.surface.operator import Operator
 from agent_utilities.settings_file import settings_of, user_folder
 
-app = typer.Typer(add_completion=False, no_args_is_help=True)
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Make, list and revoke tokens that let callers in.")
 
 File = Annotated[Path | None, typer.Option("--file", metavar="FILE")]
-
-
-@app.callback()
-def describe() -> None:
-    """Make, list and revoke tokens that let callers in."""
 
 
 @app.command()
