@@ -203,9 +203,7 @@ class Relay(Topic, Elsewhere):
             return PlainTextResponse(told_why, 503, headers={"retry-after": "1", "cache-control": "no-store"})
         finally:
             del self._asked[asked]
-        response = Response(b64decode(back["body"]), back["status"])
-        response.raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in back["headers"]]
-        return response
+        return Response(b64decode(back["body"]), back["status"], headers=dict(back["headers"]))
 
     async def _send(self, inbox: str, message: dict[str, Any]) -> bool:
         """Send a message; return whether anybody is there.
@@ -239,7 +237,6 @@ class Relay(Topic, Elsewhere):
             "headers": [(b"cookie", asked["cookie"].encode("latin-1"))],
         }
         response = await self.serve(Request(scope, receive))
-        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.raw_headers]
-        back = {"id": told["id"], "status": response.status_code, "headers": headers}
+        back = {"id": told["id"], "status": response.status_code, "headers": response.headers.items()}
         with suppress(StateError):
             await self._send(told["from"], {**back, "body": b64encode(bytes(response.body)).decode()})
