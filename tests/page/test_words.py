@@ -184,7 +184,7 @@ class TestCapabilities:
             await until(lambda: capabilities_of(served).switching.router.is_ready, "triggers read")
             monkeypatch.setattr(served, "notify", lambda event: (heard.append(event), notify(event)))
             page = (await web.get("/page/words?q=what+time+is+it+in+Tokyo")).text
-            route = await switching.route("what time is it in Tokyo", switching.usable(NOTHING))
+            route = await switching.router.route("what time is it in Tokyo", switching.usable(NOTHING))
             held = switching.holders.names()
         name, score = route.scores[0]
         assert (name, route.gate is not None) == ("clock", True)

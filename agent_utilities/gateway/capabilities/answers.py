@@ -113,7 +113,7 @@ class CapabilityAnswers:
 
     async def _discover(self, arguments: Mapping[str, Any], on: CallerCapabilities) -> ToolResult:
         intent = _text(arguments, "intent", "say what is to be done, such as 'run SQL on our database'")
-        route = await self._switching.route(intent, on.usable)
+        route = await self._switching.router.route(intent, on.usable)
         found = [(name, score) for name, score in route.scores if score >= LEAST_DISCOVERED][:N_DISCOVERED]
         rows = [{**self._row(name, on), "score": round(score, 3)} for name, score in found]
         told = [f"{row['score']:.2f}  {_line(row)}" for row in rows]

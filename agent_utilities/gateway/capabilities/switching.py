@@ -245,7 +245,7 @@ class Switching:
             route = Route(cause="every capability is on")
         else:
             started_s = time.perf_counter()
-            route = await self.route(words, usable)
+            route = await self.router.route(words, usable)
             seconds = time.perf_counter() - started_s
             if not request.is_dry:
                 self.host.notify(WordsRouted(route.outcome, route.scores[:N_TOLD], seconds, route.cause))
@@ -264,10 +264,6 @@ class Switching:
             return replace(kept, active=active, words=words, route=route)
 
         return before, session.update(KEY, NO_CAPABILITIES, switched).active, route, cause
-
-    async def route(self, words: str, usable: frozenset[str]) -> Route:
-        """Return where words lead among some capabilities; never fails."""
-        return await self.router.route(words, usable)
 
     def switched_on(self, active: Active, before: CallerCapabilities, names: Iterable[str]) -> Active:
         """Return what comes of switching on those of some capabilities that there are for a caller and can be on."""
