@@ -1,9 +1,9 @@
-"""Who gets in to the page, and who presses: its own link on a loopback address, elsewhere a right that a rule gives.
+"""Authenticate and authorize the page's readers: by a link on a loopback address, elsewhere by a rule's right.
 
-A browser sends no bearer token by itself, and every page on this machine reaches a loopback address. So a browser is
-known by a cookie that only this server sets: for its link, which the start prints, or for a token that somebody logged
-in with. Ports share cookies, so that another server on the same host is sent ours; it can do nothing with it that it
-could not do to this machine otherwise, but a form is taken only from the page's own origin, and with its own key.
+A browser sends no bearer token by itself, and every web page on this machine reaches a loopback address. So a browser
+is known by a cookie that only this server sets: for the link that the start prints, or for a token that somebody logged
+in with. Ports share cookies, so another server on the same host receives ours; it gains nothing by it that it could not
+do to this machine otherwise. Even so a form is accepted only from the page's own origin, and with its own key.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STATIC = "/page/static/"
 LOGIN, LOGOUT = "/page/login", "/page/logout"
 _READ, _OPERATE = "page.read", "page.operate"
 _N_PEOPLE, _N_LOGINS = 1000, 8
-"""How many people's logins are kept, and how many of each: nobody's take the place of another's."""
+"""How many people's logins are kept, and how many of each person: nobody's logins evict another person's."""
 _N_FORM_BYTES = 1 << 20
 _HEADERS = {
     "cache-control": "no-store",
@@ -48,13 +48,12 @@ _HEADERS = {
 
 
 class Door:
-    """ASGI middleware before the page: lets in who may read it, and answers everybody else.
+    """ASGI middleware before the page: authorizes its readers, and answers everybody else itself.
 
     Args:
-        app: the page; a request's `state.reader` says who looks, and `state.reader_now()` who does by then.
-        host: the server.
-        key: of the page's link.
-        refused: returns the page that is shown to who does not get in, by a status and why.
+        app: the page; `state.reader` of a request is its reader, and `state.reader_now()` authorizes them anew.
+        key: the secret in the page's link.
+        refused: returns the page for a browser that is refused, given a status and the reason.
     """
 
     def __init__(
@@ -69,12 +68,12 @@ class Door:
         self._cookie = Cookie("page", "strict", self._base_url)
         self._issuer = OwnIssuer(host, BACK)
         self._login_cookie = Cookie("page-login", "lax", self._base_url, LOGIN_S)
-        """What ends a login at the issuer is sealed in it: anybody may begin one, so nothing of it is kept here."""
+        """Holds the sealed state of a login at the issuer: anybody may begin one, so the server keeps nothing of it."""
         self._seal = Fernet(Fernet.generate_key())
         self._secret = secrets.token_bytes(32)
         self._logins: LRUCache[str, LRUCache[str, str]] = LRUCache(_N_PEOPLE)
-        """Tokens that people logged in with, by what their cookies begin with and these; each is verified anew at
-        every request."""
+        """Tokens that people logged in with, by their cookies' first part, then by cookie; each request verifies its
+        token anew."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = HttpRequest({**scope}, receive)
@@ -85,17 +84,17 @@ class Door:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 own = {**_HEADERS, "cache-control": "max-age=300"} if is_static else _HEADERS
-                given = [(name, value) for name, value in message["headers"] if name.decode() not in own]
-                message["headers"] = [*given, *((name.encode(), value.encode()) for name, value in own.items())]
+                others = [(name, value) for name, value in message["headers"] if name.decode() not in own]
+                message["headers"] = [*others, *((name.encode(), value.encode()) for name, value in own.items())]
             await send(message)
 
         await (answer or self._app)(request.scope, receive, with_headers)
 
     async def _answer(self, request: HttpRequest) -> Response | None:
-        """Return what a request is answered with here; None where its reader gets in."""
-        path, given = own_path(request), request.query_params.get("key")
-        if path == "/" and given is not None:
-            return self._by_link(request, given)
+        """Return the answer to a request that does not reach the page; None where its reader is authorized."""
+        path, key = own_path(request), request.query_params.get("key")
+        if path == "/" and key is not None:
+            return self._by_link(request, key)
         if path in (LOGIN, LOGOUT) and request.method == "POST":
             return await self._logged(request)
         if path in (PATH, BACK) and self.has_issuer:
@@ -116,12 +115,12 @@ class Door:
 
     @property
     def takes_key(self) -> bool:
-        """Whether who has the link gets in: on a loopback address, where nobody logs in."""
+        """Whether the link is accepted: on a loopback address, where nobody logs in."""
         address = self._host.address
         return self._host.auth is None and (address is None or is_loopback(address))
 
     async def _reader(self, request: HttpRequest) -> Reader | str | None:
-        """Return who looks, why they may not, or None for nobody who is known."""
+        """Return the reader, or why they may not read; None where the browser is not authenticated."""
         cookie = self._cookie.of(request)
         if self._host.auth is None:
             return Reader(NOBODY, True) if self.takes_key and is_same(cookie, self._sign("link")) else None
@@ -133,7 +132,7 @@ class Door:
         return self._judged(token)
 
     def _judged(self, token: AccessToken) -> Reader | str:
-        """Return who brings a token, or why they may not look."""
+        """Return the reader that a token authenticates, or why they may not read."""
         caller = of_token(token)
         grant = self._host.callers.grant_of(caller)
         may = frozenset[str]() if grant is None else grant.may
@@ -166,10 +165,10 @@ class Door:
         return await self._logged_in(request, token, _home(request))
 
     async def _logged_in(self, request: HttpRequest, text: str, answer: Response) -> Response:
-        """Have a browser be known by a token from now on, where that may look."""
+        """Return an answer that logs a browser in with a token, where its person may read the page."""
         if (token := await self._verified(text)) is None:
-            told = "This token is not taken: it may have ended, or be of elsewhere."
-            return self._cookie.set(request, self._refused(request, 401, told), "")
+            why = "This token is not taken: it may have ended, or be of elsewhere."
+            return self._cookie.set(request, self._refused(request, 401, why), "")
         if isinstance(reader := self._judged(token), str):
             return self._cookie.set(request, self._refused(request, 403, reader), "")
         person = self._sign(repr(reader.caller.person if reader.caller.subject else reader.caller.client))
@@ -184,7 +183,7 @@ class Door:
         return bool(self._host.auth is not None and settings.auth_issuer and settings.auth_base_url)
 
     async def _at_issuer(self, request: HttpRequest) -> Response:
-        """Send a browser to the issuer, or let in one that comes back from it."""
+        """Redirect a browser to the issuer, or log in one that comes back from it."""
         try:
             if own_path(request) == BACK:
                 return await self._back(request)
@@ -217,7 +216,7 @@ class Door:
         return "origin" in request.headers and is_of_own_page(request, self._base_url)
 
     def _form_key(self, request: HttpRequest) -> str:
-        """Return what forms of one browser bring along; another each time, so that compression tells nothing of it."""
+        """Return the key that forms of one browser carry: salted, so that compressed answers leak nothing of it."""
         salt = secrets.token_hex(8)
         return f"{salt}.{self._sign(salt + self._cookie.of(request))}"
 
@@ -231,12 +230,12 @@ class Door:
 
 
 def own_path(request: HttpRequest) -> str:
-    """Return a request's path, wherever the server's application is mounted."""
+    """Return a request's path below where the server's application is mounted."""
     path: str = request.scope["path"]
     return path.removeprefix(request.scope.get("root_path", ""))
 
 
 def _home(request: HttpRequest, *, is_foreign: bool = False) -> Response:
-    """Return a redirect to the page; from another site, which brings no strict cookie along, by a page of our own."""
+    """Return a redirect to the page: from another site, whose redirects carry no strict cookie, by an own page."""
     path = f"{STATIC}entered.html" if is_foreign else "/"
     return RedirectResponse(f"{request.scope.get('root_path', '')}{path}", 303)

@@ -1,4 +1,4 @@
-"""Servers: what each server behind the gateway does, what it last said, what is not accepted of it; and buttons."""
+"""The servers panel: the state, logs and unaccepted definitions of each server behind the gateway; and its actions."""
 
 from __future__ import annotations
 
@@ -23,24 +23,23 @@ from agent_utilities.server.agent_server import AgentServer
 
 _N_LINES = 20
 _COMPARE_S = 0.5
-"""Seconds after which no more definitions are compared for one look: a server may write what takes long."""
+"""Seconds that one look spends on comparing definitions: a server may write some that take long."""
 _LOGIN_S = 300.0
 _COLUMNS = (
     "name", "state", "cause", "tools", "since_s", "starts", "failures", "calls", "failed_calls", "latency_ms", "memory",
     "cpu_s",
 )  # fmt: skip
 _UNTOLD = {"since_s": 0.0, "starts": 0, "failures": 0, "calls": 0, "failed_calls": 0}
-"""What stands in columns that are for operators alone; in the others of them nothing."""
+"""The values that others than operators see in operators' columns; the rest of these are empty."""
 
 
 async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
-    """Return what there is to know of each server; to who is no operator what `/ready` tells a caller like them."""
+    """Return each server's row: for operators all of it, for others what `/ready` answers a caller like them."""
     feature = _feature(host)
     bounds = host.surface.verdict(host.callers.selection_of(request).granted, shapes_lists=False).bounds
     if reader.operates:
         bounds = host.surface.unbounded().bounds
-    told = feature.told(bounds)
-    shown = [{"name": name, "cause": "", "tools": 0, **each} for name, each in told.items()]
+    shown = [{"name": name, "cause": "", "tools": 0, **each} for name, each in feature.told(bounds).items()]
     if reader.operates:
         n_tools = feature.provider.upstreams_of(bounds)
         every = list(feature.upstreams)
@@ -63,10 +62,10 @@ def _shown(
     weight: tuple[int, float] | None,
     changes: Iterable[tuple[Change, Sequence[str]]],
 ) -> dict[str, Any]:
-    """Return what an operator is told of a server.
+    """Return a server's row as operators see it.
 
-    `memory` is the bytes of all its processes, `cpu_s` their processor time in seconds. `pending` is what of it is not
-    as it was accepted: a key, what happened, its hash, and the lines of the difference.
+    `memory` is the bytes of all its processes, `cpu_s` their processor time in seconds. `pending` has its definitions
+    that are not as they were accepted: a key, what happened, its hash, and the lines of the difference.
     """
     config, state, counts = upstream.config, upstream.state, upstream.counts
     memory, cpu_s = weight or (None, None)
@@ -93,7 +92,7 @@ def _shown(
 
 
 def _place(upstream: Upstream) -> str:
-    """Return how a server is reached, without what may be secret."""
+    """Return a server's command or URL, with its secrets left out."""
     config = upstream.config
     if config.transport == "stdio":
         words = [config.command, *(argument.get_secret_value() for argument in config.args)]
@@ -103,7 +102,7 @@ def _place(upstream: Upstream) -> str:
 
 
 def _weight(pids: Sequence[int]) -> tuple[int, float] | None:
-    """Return the memory and the processor time of processes and all that they started; None where there are none."""
+    """Return the memory and processor time of processes and their descendants; None where none runs."""
     import psutil
 
     memory, cpu_s, is_any = 0, 0.0, False
@@ -124,7 +123,7 @@ def _sha256(change: Change) -> str:
 
 
 def differences(changes: Iterable[Change]) -> list[list[str]]:
-    """Return how each definition differs from what was accepted; those that time does not do for are not compared."""
+    """Return how each definition differs from the accepted one; past the deadline they are not compared."""
     until_s = time.monotonic() + _COMPARE_S
     return [diff_lines(change, compares=time.monotonic() < until_s) for change in changes]
 
@@ -188,7 +187,7 @@ async def _list_anew(host: AgentServer, reader: Reader, form: Form) -> str:
 
 
 async def _log_in(host: AgentServer, reader: Reader, form: Form) -> str:
-    """Log in as `gateway login` does: its browser opens where the gateway runs."""
+    """Log in as `gateway login` does, in a browser on the gateway's machine."""
     upstream = _named(host, form)
     name, folder = upstream.config.name, host.surface.operator.settings.gateway_folder
     if reader.caller.token:

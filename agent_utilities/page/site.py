@@ -1,4 +1,4 @@
-"""The page's routes: each panel as HTML, CSV and JSON, and what an operator does there."""
+"""The page's routes: each panel as HTML, CSV and JSON, and operators' actions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ logger = logging.getLogger("agent_utilities.page")
 FOLDER = Path(__file__).parent
 _SIGN = r"[=+\-@\u2212\uff0b-\uff0d\uff1d\uff20\ufe62-\ufe6b]"
 _FORMULA = re.compile(rf"""(^|[,;|"'\t\r\n])(?=[\s\u200b-\u200f\u2060\ufeff]*{_SIGN})|^(?=[\t\r\n])""")
-"""Before what a spreadsheet takes for a formula, whatever it takes for the end of a cell."""
+"""Matches where a spreadsheet may see a formula begin, whatever character it takes for the end of a cell."""
 
 _PANELS = (SURFACE, PROMPT, servers.PANEL, CALLS, USAGE, words.PANEL, SESSIONS, TOOL)
 """In the order of the navigation."""
@@ -46,10 +46,10 @@ PANELS: dict[str, Panel] = {each.name: each for each in _PANELS}
 
 
 def application(host: AgentServer, key: str, tail: Tail) -> ASGIApp:
-    """Return the page of a server, behind its door.
+    """Return the ASGI application of a server's page, behind its door.
 
     Args:
-        key: of the page's link.
+        key: the secret in the page's link.
         tail: the last calls.
     """
     return GZipMiddleware(Site(host, key, tail).door)
@@ -57,17 +57,17 @@ def application(host: AgentServer, key: str, tail: Tail) -> ASGIApp:
 
 _LINES = re.compile(r"[\r\n]+")
 _OWN = ("part", "format", "table", "named")
-"""Keys of a URL that are no selection's, and that links do not hand on."""
+"""Keys of a URL that belong to no selection, and that links do not pass on."""
 
 
 class Site:
-    """The page of one server, for whom its door lets in."""
+    """The page of one server, for readers whom its door has authorized."""
 
     def __init__(self, host: AgentServer, key: str, tail: Tail) -> None:
         self._host, self._tail, self._templates = host, tail, _environment()
         self.door = Door(AuthContextMiddleware(self._router()), host, key, self._refused)
         self._rows: LRUCache[tuple[int, str], str] = LRUCache(N_KEPT)
-        """Rows of calls as they were written, by a call's number and where the application is mounted."""
+        """Calls rendered as HTML rows, by a call's number and where the application is mounted."""
 
     def _router(self) -> Router:
         return Router(
@@ -88,7 +88,7 @@ class Site:
     async def _panel(self, request: HttpRequest) -> Response:
         """Show a panel: whole, a part of it (`?part=`), or its tables (`?format=csv&table=`, `?format=json`)."""
         if (panel := PANELS.get(request.path_params.get("panel", "surface"))) is None or not panel.is_there(self._host):
-            return self._told(request, "There is no such panel.", 404)
+            return self._message(request, "There is no such panel.", 404)
         query = request.query_params
         request.state.tail = self._tail
         try:
@@ -98,14 +98,14 @@ class Site:
             if query.get("format") == "csv":
                 return _as_csv(values["tables"], query.get("table", next(iter(values["tables"]), "")))
         except AgentUtilitiesError as error:
-            return self._told(request, str(error), 400, panel)
+            return self._message(request, str(error), 400, panel)
         return self._html(request, f"{panel.name}.html", {**values, "panel": panel}, part=query.get("part", ""))
 
     async def _events(self, request: HttpRequest) -> Response:
         module: Any = self._templates.get_template("call.html").module
         root = request.scope.get("root_path", "")
 
-        def row(seen: Seen) -> str:  # written once for all who read it
+        def row(seen: Seen) -> str:  # rendered once for all readers
             if (written := self._rows.get((seen.n, root))) is None:
                 written = self._rows[seen.n, root] = _LINES.sub("", module.row(seen, root))
             return written
@@ -118,12 +118,12 @@ class Site:
         if not reader.operates:
             return self._refused(request, 403, "Only operators call tools here.")
         try:
-            told = await call(self._host, request, request.state.form)
+            result = await call(self._host, request, request.state.form)
         except AgentUtilitiesError as error:
-            return self._told(request, str(error), 400, PANELS["tool"])
-        return self._told(request, told, 200, PANELS["tool"])
+            return self._message(request, str(error), 400, PANELS["tool"])
+        return self._message(request, result, 200, PANELS["tool"])
 
-    # -- what is done ------------------------------------------------------------------------------------------------
+    # -- actions ----------------------------------------------------------------------------------------------------
 
     def _action(self, request: HttpRequest) -> tuple[Panel, Action] | Response:
         panel = PANELS.get(request.path_params["panel"])
@@ -132,38 +132,38 @@ class Site:
         if not reader.operates:
             return self._refused(request, 403, "No rule of access that fits you gives the right 'page.operate'.")
         if panel is None or action is None:
-            return self._told(request, "There is nothing of that name to do.", 404)
+            return self._message(request, "There is nothing of that name to do.", 404)
         return panel, action
 
     async def _ask(self, request: HttpRequest) -> Response:
-        """Ask once whether something is to be done."""
-        if isinstance(found := self._action(request), Response):
-            return found
-        panel, action = found
+        """Ask an operator to confirm an action."""
+        if isinstance(match := self._action(request), Response):
+            return match
+        panel, action = match
         form = dict(request.query_params)
         try:
             question = action.ask(self._host, form)
         except AgentUtilitiesError as error:
-            return self._told(request, str(error), 400, panel)
+            return self._message(request, str(error), 400, panel)
         return self._html(request, "ask.html", {"panel": panel, "question": question, "form": form})
 
     async def _press(self, request: HttpRequest) -> Response:
-        """Do what was asked, and record who did it."""
-        if isinstance(found := self._action(request), Response):
-            return found
-        panel, action = found
+        """Run a confirmed action, and record who ran it."""
+        if isinstance(match := self._action(request), Response):
+            return match
+        panel, action = match
         reader, form = request.state.reader, request.state.form
         name, status = request.path_params["action"], 200
         try:
-            told = await action.do(self._host, reader, form)
+            outcome = await action.do(self._host, reader, form)
         except AgentUtilitiesError as error:
-            told, status = str(error), 400
-        logger.info("%s: %s %s by %s: %s", panel.name, name, urlencode(form), reader.name, told)
+            outcome, status = str(error), 400
+        logger.info("%s: %s %s by %s: %s", panel.name, name, urlencode(form), reader.name, outcome)
         said = {"issuer": reader.caller.issuer, "subject": reader.caller.subject, "arguments": form}
         if self._host.record is not None:
-            self._host.record.note("operated", {**said, "reason": told}, what=f"{panel.name} {name}")
-        self._tail.operated(reader, f"{name} {' '.join(form.values())}", told, ok=status == 200)
-        return self._told(request, told, status, panel)
+            self._host.record.note("operated", {**said, "reason": outcome}, what=f"{panel.name} {name}")
+        self._tail.operated(reader, f"{name} {' '.join(form.values())}", outcome, ok=status == 200)
+        return self._message(request, outcome, status, panel)
 
     # -- answers -----------------------------------------------------------------------------------------------------
 
@@ -186,15 +186,15 @@ class Site:
         }
         if part:
             if part not in template.blocks:
-                return self._told(request, "There is no such part.", 404)
+                return self._message(request, "There is no such part.", 404)
             return HTMLResponse("".join(template.blocks[part](template.new_context(context))))
         return HTMLResponse(template.render(context), status)
 
-    def _told(self, request: HttpRequest, told: str, status: int, panel: Panel | None = None) -> Response:
-        return self._html(request, "told.html", {"told": told, "status": status, "panel": panel}, status)
+    def _message(self, request: HttpRequest, text: str, status: int, panel: Panel | None = None) -> Response:
+        return self._html(request, "told.html", {"told": text, "status": status, "panel": panel}, status)
 
     def _refused(self, request: HttpRequest, status: int, why: str) -> Response:
-        """Return the page for who does not get in, and how they would."""
+        """Return the page for a browser that is refused: why, and how to log in."""
         takes = "key" if self.door.takes_key else "token" if self._host.auth is not None else ""
         return self._html(
             request,
@@ -204,14 +204,14 @@ class Site:
         )
 
     async def _nothing(self, scope: Any, receive: Any, send: Any) -> None:
-        await self._told(HttpRequest(scope), "There is nothing here.", 404)(scope, receive, send)
+        await self._message(HttpRequest(scope), "There is nothing here.", 404)(scope, receive, send)
 
 
-# -- how a panel is written -------------------------------------------------------------------------------------------
+# -- rendering --------------------------------------------------------------------------------------------------------
 
 
 def _visible(value: Any) -> Any:
-    """Return a text with its control characters, and those that turn the direction of writing, as escapes."""
+    """Return a text whose control characters, and those that change the writing direction, are escaped."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     return (
@@ -228,7 +228,7 @@ def _at(seconds: float) -> str:
 
 
 def _environment() -> Environment:
-    """Return what writes HTML: every text is escaped, and can neither hide nor act."""
+    """Return the templates' environment: every text is escaped, so that none can hide or act."""
     made = Environment(
         loader=FileSystemLoader(FOLDER / "templates"),
         autoescape=True,
@@ -242,13 +242,13 @@ def _environment() -> Environment:
 
 
 def _as_json(tables: Mapping[str, Table]) -> Response:
-    """Return all tables of a panel, each a list of objects."""
+    """Return all tables of a panel, each as a list of objects."""
     rows = {name: [dict(zip(table.columns, row, strict=True)) for row in table.rows] for name, table in tables.items()}
     return JSONResponse(rows)
 
 
 def _as_csv(tables: Mapping[str, Table], name: str) -> Response:
-    """Return one table of a panel; no cell of it is a formula to a spreadsheet.
+    """Return one table of a panel as CSV in which a spreadsheet sees no formula.
 
     Raises:
         PageError: there is no table of that name.

@@ -1,4 +1,4 @@
-"""Surface: every tool with its cost and verdict, and what a selection would change; and one tool, to be called."""
+"""The surface panel: every tool with its cost and verdict under a selection; and the form that calls one tool."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Row:
     """One tool.
 
     Args:
-        server: where it comes from; the server's own name for its own.
+        server: the upstream that has it, or the name of this server.
         verdict: `visible`, `deferred` or `denied`.
         reason: why.
-        is_own: whether it is no tool of the catalog, but one by which others are reached.
+        is_own: whether the server itself adds it to the catalog's tools, as the entry tools are.
     """
 
     name: str
@@ -56,8 +56,8 @@ class Row:
     is_own: bool = False
 
 
-async def asked(host: AgentServer, reader: Reader, request: HttpRequest) -> Request:
-    """Return the request that a list would be: of the URL's selection, and of whom an operator tries it for.
+async def request_of(host: AgentServer, reader: Reader, request: HttpRequest) -> Request:
+    """Return a dry list request: with the URL's selection, and for the claims that an operator tries.
 
     Raises:
         PageError: the claims can't be read.
@@ -66,7 +66,7 @@ async def asked(host: AgentServer, reader: Reader, request: HttpRequest) -> Requ
     selection, caller = host.callers.selection_of(request), reader.caller
     if reader.operates and (claims := request.query_params.get(CLAIMS, "").strip()):
         caller = _caller(claims)
-        # By the rules alone: which token of a file they would bring, and what that is bounded to, is not known.
+        # By the rules alone: the token that such a caller would send, and its bounds, are not known.
         grant = host.callers.grant_of(replace(caller, issuer=""))
         selection = selection if grant is None else merge(selection, grant.bounds)
     return await host.request(selection, caller=caller, is_dry=True)
@@ -74,18 +74,18 @@ async def asked(host: AgentServer, reader: Reader, request: HttpRequest) -> Requ
 
 def _caller(claims: str) -> Caller:
     try:
-        given = json.loads(claims)
-        if not isinstance(given, dict):
+        parsed = json.loads(claims)
+        if not isinstance(parsed, dict):
             raise ValueError("it is no object")
     except (ValueError, RecursionError) as error:
         hint = '{"iss": "https://login.example", "sub": "ann", "groups": ["staff"]}'
         raise PageError(f"claims can't be read: {error}; write them in JSON: {hint}") from None
-    issuer, subject = (given[key] if isinstance(given.get(key), str) else "" for key in ("iss", "sub"))
-    return Caller(issuer, subject, str(given.get("client") or ""), given)
+    issuer, subject = (parsed[key] if isinstance(parsed.get(key), str) else "" for key in ("iss", "sub"))
+    return Caller(issuer, subject, str(parsed.get("client") or ""), parsed)
 
 
 async def known_tools(host: AgentServer, reader: Reader, request: Request) -> Sequence[Tool]:
-    """Return the tools that a reader may know of: an operator all, others those that are permitted to them."""
+    """Return the tools that a reader may know of: all for an operator, the permitted ones for others."""
     verdict = host.surface.unbounded()
     if not reader.operates:
         verdict = host.surface.verdict(request.selection.granted, shapes_lists=False)
@@ -94,7 +94,7 @@ async def known_tools(host: AgentServer, reader: Reader, request: Request) -> Se
 
 
 async def rows_of(host: AgentServer, reader: Reader, request: Request) -> list[Row]:
-    """Return every tool that a reader may know of, as a request's verdict judges it; entry tools first."""
+    """Return a row for every tool that a reader may know of, judged by a request's verdict; entry tools first."""
     with serving(request):
         own = [tool for tool in await host.components("tool") if isinstance(tool, OwnTool)]
     costs = [n_tokens(definition_of(tool)) for tool in own]
@@ -116,19 +116,19 @@ def definition_of(tool: Tool) -> dict[str, Any]:
 
 
 def spellings(items: Iterable[tuple[str, str]], url: str) -> dict[str, str]:
-    """Return what asks for a selection, ready to be copied, by where it is written.
+    """Return the texts that spell a selection, ready to be copied, by the channel that they are for.
 
     Args:
-        items: of a URL's query.
-        url: of the server's endpoint.
+        items: the names and values of a URL's query.
+        url: the server's endpoint.
     """
-    given = [(field, value.strip()) for key, value in items if (field := field_of(key, "query")) and value.strip()]
-    if not given:
+    fields = [(field, value.strip()) for key, value in items if (field := field_of(key, "query")) and value.strip()]
+    if not fields:
         return {"URL": url}
-    query = urlencode([(field.spellings("query")[0], value) for field, value in given], safe=",*")
+    query = urlencode([(field.spellings("query")[0], value) for field, value in fields], safe=",*")
 
     def written(channel: Channel, separator: str, spell: Callable[[str, Field, str], str]) -> str:
-        every = [(field.spellings(channel)[:1], field, value) for field, value in given]
+        every = [(field.spellings(channel)[:1], field, value) for field, value in fields]
         return separator.join(spell(names[0], field, value) for names, field, value in every if names)
 
     def of_file(name: str, field: Field, value: str) -> str:
@@ -147,9 +147,9 @@ def spellings(items: Iterable[tuple[str, str]], url: str) -> dict[str, str]:
 
 
 async def look_at_surface(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
-    """Return the tools in bands, one a server, and what a selection does to them."""
+    """Return the tools by server, with the verdict of a selection on each."""
     query = request.query_params
-    made = await asked(host, reader, request)
+    made = await request_of(host, reader, request)
     rows = await rows_of(host, reader, made)
     bands: dict[str, list[Row]] = {}
     for row in rows:
@@ -185,18 +185,18 @@ _CALL_S = 120.0
 
 
 async def look_at_tool(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
-    """Return a tool that the reader may know of.
+    """Return the definition of a tool, and the form for its arguments.
 
     Raises:
-        PageError: there is none of that name that they may know of.
+        PageError: the reader may know of no tool of that name.
     """
     name = request.query_params.get("named", "")
-    made = await asked(host, reader, request)
-    found = next((tool for tool in await known_tools(host, reader, made) if tool.name == name), None)
-    if found is None:
+    made = await request_of(host, reader, request)
+    tool = next((each for each in await known_tools(host, reader, made) if each.name == name), None)
+    if tool is None:
         raise PageError(f"no tool named {name!r}")
     row = next(row for row in await rows_of(host, reader, made) if row.name == name)
-    definition = definition_of(found)
+    definition = definition_of(tool)
     return {
         "row": row,
         "definition": json.dumps(definition, indent=2, ensure_ascii=False),
@@ -208,7 +208,7 @@ async def look_at_tool(host: AgentServer, reader: Reader, request: HttpRequest) 
 
 
 def _fields(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the fields of a form for a tool's arguments: what has no plain type is written in JSON."""
+    """Return the fields of a form for a tool's arguments; arguments without a plain type are written in JSON."""
     required = schema.get("required", ())
     properties = schema.get("properties")
     return [
@@ -225,7 +225,7 @@ def _fields(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 async def call(host: AgentServer, request: HttpRequest, form: Form) -> str:
-    """Return what a tool answers, called through the server's own endpoint, as the reader's agent would call it.
+    """Return a tool's result as JSON; it is called through the server's own endpoint, as the reader's agent would.
 
     Raises:
         PageError: an argument can't be read, or the call failed.
@@ -240,8 +240,7 @@ async def call(host: AgentServer, request: HttpRequest, form: Form) -> str:
             result = await client.call_tool_mcp(name, arguments)
     except Exception as error:
         raise PageError(f"{name} could not be called: {error or type(error).__name__}") from None
-    told = result.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return json.dumps(told, indent=2, ensure_ascii=False)
+    return json.dumps(result.model_dump(mode="json", by_alias=True, exclude_none=True), indent=2, ensure_ascii=False)
 
 
 def _arguments(form: Form) -> dict[str, Any]:
@@ -258,7 +257,7 @@ def _arguments(form: Form) -> dict[str, Any]:
 
 
 def _in_process(request: HttpRequest) -> Any:
-    """Return what makes HTTP clients of this very application, with the reader's token."""
+    """Return a factory of HTTP clients that call this application in process, with the reader's token."""
     user = request.scope.get("user")
     token = getattr(getattr(user, "access_token", None), "token", "")
 

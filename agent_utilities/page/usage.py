@@ -1,4 +1,4 @@
-"""Prompt, Usage, Calls and Sessions: what is in the prompt and costs, what was called, what is listed for nothing."""
+"""The panels prompt, usage, calls and sessions: what tools cost in the prompt, what was called, what never is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from starlette.requests import Request as HttpRequest
 from agent_utilities.catalog.context import DEFERRED, MANY_TOKENS, SECTIONS
 from agent_utilities.context.feature import ContextReport
 from agent_utilities.page.feature import PageError, Panel, Reader, Table
-from agent_utilities.page.surface import Row, asked, rows_of
+from agent_utilities.page.surface import Row, request_of, rows_of
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.search.turns import kept
 from agent_utilities.selection.model import Channel, NameSet, fold
@@ -26,7 +26,7 @@ from agent_utilities.usage.report import read_days, read_report
 
 
 async def look_at_prompt(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
-    """Return the context report of the reader's selection, and money a day at a price that they give.
+    """Return the context report of the reader's selection, and what it costs a day at the price in the URL.
 
     Raises:
         PageError: the price or the number of turns can't be read.
@@ -34,7 +34,7 @@ async def look_at_prompt(host: AgentServer, reader: Reader, request: HttpRequest
     feature = host.feature(ContextReport)
     if feature is None:
         raise PageError("this server has no context report: its author left the feature out")
-    report, _, _, _ = await feature.of(await asked(host, reader, request))
+    report, _, _, _ = await feature.of(await request_of(host, reader, request))
     by_server: dict[str, dict[str, int]] = defaultdict(dict)
     for row in report.rows:
         by_server[row.server][row.section] = row.tokens
@@ -75,19 +75,19 @@ PROMPT = Panel("prompt", "Prompt", look_at_prompt)
 
 _MOST_DAYS = 365
 _NONE = "?"
-"""The subject of no call."""
+"""A subject that no call has."""
 _COLUMNS = ("server", "tool", "calls", "failed", "p50_ms", "p95_ms")
 _IDLE = ("server", "tool", "lists", "tokens")
 
 
 async def look_at_usage(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
-    """Return what the log tells of a reader's own calls; to an operator of everybody's, and what comes to nothing.
+    """Return a reader's own calls from the usage log; for an operator everybody's, and the tools that nobody called.
 
-    Where usage is counted for all together (`MCP_USAGE_SCOPE`) nobody's own calls are known apart.
+    Where usage is counted for all together (`MCP_USAGE_SCOPE`), one reader's calls can't be told apart.
 
     Raises:
         PageError: the number of days can't be read.
-        UsageError: the log can't.
+        UsageError: the log can't be read.
     """
     days, feature = _days(request.query_params.get("days", "")), host.feature(Usage)
     if feature is None or feature.mode == "off":
@@ -97,7 +97,7 @@ async def look_at_usage(host: AgentServer, reader: Reader, request: HttpRequest)
     of: dict[str, Any] = {"server": host.name, "days": days, "subject": subject}
     report = await in_daemon_thread(partial(read_report, feature.path, now_ms, **of))
     by_day = await in_daemon_thread(partial(read_days, feature.path, now_ms, **of))
-    known = await rows_of(host, reader, await asked(host, reader, request))
+    known = await rows_of(host, reader, await request_of(host, reader, request))
     permitted = {row.name for row in known if row.verdict != "denied"}
     tools = [row for row in report.tools if reader.operates or row.tool in permitted]
     by_day = [row for row in by_day if reader.operates or row[2] in permitted]
@@ -130,7 +130,7 @@ async def look_at_usage(host: AgentServer, reader: Reader, request: HttpRequest)
 
 
 def _deniable(idle: Sequence[Row], known: Sequence[Row]) -> list[str]:
-    """Return the names of tools that a setting can deny with nothing else: no pattern, and no other's name or tag."""
+    """Return the names that deny one tool alone: they are no pattern, and no other tool's name or tag."""
     used = Counter(fold(text) for row in known for text in {row.name, row.server, *row.tags})
     used.update(("all", "none"))
     names = [row.name for row in idle if used[fold(row.name)] == 1]
@@ -138,14 +138,14 @@ def _deniable(idle: Sequence[Row], known: Sequence[Row]) -> list[str]:
 
 
 def _ends(host: AgentServer, names: Sequence[str]) -> tuple[str, str]:
-    """Return the lines of a settings file and of a shell that deny tools, and what is denied there already.
+    """Return the lines of a settings file and of a shell that deny tools, beside what is denied there already.
 
-    A line takes the place of the one that is there: without what that denies, it would permit it again.
+    Such a line replaces the one that is there: without its denies it would permit them again.
     """
 
     def with_denied(channel: Channel) -> list[str]:
-        given = host.surface.operator.selection.get("deny_tools", channel)
-        denied = given.value.spelled() if given is not None and isinstance(given.value, NameSet) else ()
+        setting = host.surface.operator.selection.get("deny_tools", channel)
+        denied = setting.value.spelled() if setting is not None and isinstance(setting.value, NameSet) else ()
         return [*(name for name in denied if name != "none"), *names]
 
     in_file = json.dumps(with_denied("file"), ensure_ascii=False)
@@ -153,7 +153,7 @@ def _ends(host: AgentServer, names: Sequence[str]) -> tuple[str, str]:
 
 
 def _series(rows: list[tuple[int, str, int]], first: int, days: int) -> dict[str, list[int]]:
-    """Return by name how many calls each day saw, the oldest first."""
+    """Return the number of calls on each day by name, the oldest day first."""
     counted: dict[str, Counter[int]] = {}
     for day, name, n in rows:
         counted.setdefault(name, Counter())[day - first] += n
@@ -180,7 +180,7 @@ _OF_CALLS = (
 
 
 async def look_at_calls(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
-    """Return the calls of which a reader may know, the last one first."""
+    """Return the calls that a reader may know of, the last one first."""
     seen = request.state.tail.seen_by(reader, request)[::-1]
     wanted = {name: request.query_params.get(name, "") for name in ("server", "called", "caller", "failed")}
     rows = [[getattr(each, column) for column in _OF_CALLS] for each in seen]
@@ -199,12 +199,12 @@ _OF_SESSIONS = ("session", "whose", "active", "evicted", "capabilities", "turns"
 
 
 async def look_at_sessions(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
-    """Return the live sessions that began with a handshake: all to an operator, to others their own.
+    """Return the live sessions of the handshake era: all for an operator, their own for others.
 
-    Of their tools others see those that are permitted to them by now, whatever was when a session had them.
-    Each is known by a name drawn at random, which nobody can use for anything.
+    Others than operators see only those of its tools that are permitted to them now.
+    Each session has a random name here, which gives no access to it.
     """
-    rows, known = [], await rows_of(host, reader, await asked(host, reader, request))
+    rows, known = [], await rows_of(host, reader, await request_of(host, reader, request))
     permitted = {row.name for row in known if row.verdict != "denied"}
 
     def may_know(names: Iterable[str]) -> list[str]:

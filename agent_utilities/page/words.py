@@ -1,4 +1,4 @@
-"""Words: how a request is answered, with the parts of each score, what the graph was asked, and what is around."""
+"""The words panel: how a query is answered, with the parts of each score, the graph's statements, and neighbours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from starlette.requests import Request as HttpRequest
 
 from agent_utilities.page.feature import Panel, Reader, Table
-from agent_utilities.page.surface import asked, rows_of
+from agent_utilities.page.surface import request_of, rows_of
 from agent_utilities.policy.reasons import status_text
 from agent_utilities.query.feature import Query
 from agent_utilities.query.graph.base import GraphError, Reads
@@ -31,14 +31,14 @@ from agent_utilities.usage.feature import Usage
 from agent_utilities.usage.model import EVERYBODY, NOBODY
 
 Edge = tuple[str, str, str, int]
-"""Of which tool, which other one, how, and how often."""
+"""A tool, its neighbour, the kind of edge, and how often it was used."""
 _N_ROWS, _N_AROUND, _N_NAMES = 25, 8, 50
 _RANK_S = 5.0
 _EDGES = ("of", "tool", "edge", "times")
 
 
 class _Recorded:
-    """A graph whose reads are kept, with what they brought."""
+    """A graph that keeps its reads and their rows."""
 
     def __init__(self, graph: Reads) -> None:
         self._graph = graph
@@ -51,11 +51,11 @@ class _Recorded:
 
 
 async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
-    """Return how a reader's request is answered: of what they may use alone, and without any effect."""
+    """Return how a reader's query is answered, from the tools that they may use alone, and without side effects."""
     values: dict[str, Any] = {"words": request.query_params.get("q", ""), "status": "", "why_none": "", "tables": {}}
     values |= {"ranked": [], "part_names": [], "cut": None, "n_claimed": 0, "ran": [], "edges": []}
     began_s = time.perf_counter()
-    made = await asked(host, reader, request)
+    made = await request_of(host, reader, request)
     values["ms"] = 1000 * (time.perf_counter() - began_s)
     query, feature = made.verdict.preferences.query, host.feature(Query)
     if query is None or feature is None:
@@ -97,7 +97,7 @@ async def _ranks(
     index = ranker.learned(of, ranker.index)
     parts: dict[str, Scores] = {}
     resolution: Resolution = made.verdict.preferences.resolution
-    by = index.lexical if BY_WORDS in resolution.cause else index.best  # what answered: vectors may have come too late
+    by = index.lexical if BY_WORDS in resolution.cause else index.best  # vectors may have come too late for the answer
     limit = N_RANKED + (made.verdict.preferences.most_shown or 0)
     rank = partial(by.rank, query, permitted=index.permitted(scope), limit=limit, parts=parts)
     try:
@@ -148,20 +148,20 @@ async def _graph(
     *,
     by_terms: bool,
 ) -> dict[str, Any]:
-    """Return what the graph is asked for a query and brings, and what goes with the best ones."""
+    """Return the statements that a query runs on the graph with their rows, and the neighbours of the best tools."""
     recorded = _Recorded(orchestrator.graph)
     text = normalise(query)
 
     async def ask() -> list[Edge]:
         await (match if by_terms else match_literally)(recorded, server, text)
-        found = await match_literally(recorded, server, text, best, scope)
-        return [(each.of, each.name, each.kind, each.n) async for each in in_turns(found.neighbours)]
+        matches = await match_literally(recorded, server, text, best, scope)
+        return [(each.of, each.name, each.kind, each.n) async for each in in_turns(matches.neighbours)]
 
     edges = await orchestrator.keeper.ask(ask)
     if isinstance(edges, GraphError):
         return {"why_none": f"the graph is not asked: {edges.cause}"}
     known = [edge for edge in edges if _may_learn(reader, scope) and edge[0] in servers and edge[1] in servers]
-    told = _once(sorted(known, key=lambda edge: (-edge[3], edge)))
+    distinct = _once(sorted(known, key=lambda edge: (-edge[3], edge)))
     ran = [
         {
             "statement": statement.strip(),
@@ -171,11 +171,11 @@ async def _graph(
         }
         for statement, parameters, rows in (recorded.ran if reader.operates else recorded.ran[:1])
     ]
-    return {"ran": ran, "edges": told}
+    return {"ran": ran, "edges": distinct}
 
 
 def _once(edges: Sequence[Edge]) -> list[Edge]:
-    """Return edges without those that are the other way round of one that stands before."""
+    """Return edges without those that repeat an earlier one the other way round."""
     kept: dict[tuple[frozenset[str] | tuple[str, str], str], tuple[str, str, str, int]] = {}
     for of, name, kind, n in edges:
         kept.setdefault((frozenset((of, name)) if kind == "used_with" else (of, name), kind), (of, name, kind, n))
@@ -183,13 +183,13 @@ def _once(edges: Sequence[Edge]) -> list[Edge]:
 
 
 def _may_learn(reader: Reader, scope: str) -> bool:
-    """Whether a reader is told what calls teach that count for somebody: those of all tell of others' calls."""
+    """Whether a reader may see what a scope's calls teach: those of everybody would tell of others' calls."""
     return reader.operates or scope not in (EVERYBODY, NOBODY)
 
 
 def _names(rows: Sequence[Mapping[str, Any]], servers: Mapping[str, str], reader: Reader) -> tuple[str, ...]:
-    found = dict.fromkeys(name for row in rows for name in row["names"])
-    return tuple(sorted(name for name in found if reader.operates or name in servers))
+    names = dict.fromkeys(name for row in rows for name in row["names"])
+    return tuple(sorted(name for name in names if reader.operates or name in servers))
 
 
 PANEL = Panel("words", "Words", look)
