@@ -1,4 +1,4 @@
-"""Callers' logins at upstreams, the same at every replica, each sealed for its person; and the links to make them."""
+"""Share callers' logins at upstreams between replicas, each sealed for its person, and relay login links' requests."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ from agent_utilities.state.redis_state import RedisState, StateError
 
 KIND = "login"
 _KEPT_S = 180 * 24 * 3600
-"""Seconds after its last use in which a login is kept, and that it has ended."""
+"""Seconds after its last use for which a login is kept, or the note that it has ended."""
 _UNKNOWN = b"unknown"
 
 
 class SharedLogins(LoginStore, Topic):
-    """Logins in Redis, and in this machine's folder for while Redis does not answer.
+    """Logins in Redis, and in this machine's folder for when Redis does not answer.
 
-    One that has ended is kept as such, so that where there is nothing, as after a flush, what this replica knows holds
-    and is written back. What can't be opened is as nothing: who may write to Redis can make nobody's login another's.
+    A login that has ended is kept as ended. So where Redis has none, as after a flush, this replica's copy holds and is
+    written back. An entry that can't be opened counts as none: whoever may write to Redis can give nobody another
+    person's login.
 
     Args:
-        news: returns what tells other replicas.
+        news: returns the channel to other replicas.
         start: starts a task that lasts no longer than the gateway; returns whether it did.
     """
 
@@ -52,9 +53,9 @@ class SharedLogins(LoginStore, Topic):
         self._state, self._news, self._start = state, news, start
         self._secret = state.derived("names of logins")
         self._accounts: WeakValueDictionary[str, Account] = WeakValueDictionary()
-        """Those of people who are served here, by what is told of them."""
+        """The accounts of people who are served here, by the digest that replicas publish."""
         self._unsaved: dict[Name, Kept | None] = {}
-        """What others are told once Redis answers."""
+        """Logins that are published once Redis answers."""
         self._turn = asyncio.Lock()
         self._version: bytes | None = _UNKNOWN
         self._due: set[str] = set()
@@ -70,7 +71,7 @@ class SharedLogins(LoginStore, Topic):
         self._accounts[self._digest(account.name)] = account
 
     async def load(self, name: Name, here: Kept | None) -> Kept | None:
-        """Return a login as the fleet knows it; where Redis tells nothing, as this replica does."""
+        """Return a login as the fleet has it; where Redis has none or does not answer, as this replica does."""
         key = self._state.name(KIND, self._digest(name))
         try:
             if name in self._unsaved:
@@ -98,7 +99,7 @@ class SharedLogins(LoginStore, Topic):
         await super().keep(name, kept)
 
     async def _put(self, name: Name, kept: Kept | None, *, is_first: bool = False) -> None:
-        """Put a login into Redis, or what was kept of it meanwhile; one that is to be the first in nobody's place.
+        """Write a login to Redis, or its newer unsaved value; with `is_first` only where there is none yet.
 
         Raises:
             StateError: Redis did not answer.
@@ -122,7 +123,7 @@ class SharedLogins(LoginStore, Topic):
     def alone(self, name: Name) -> AbstractAsyncContextManager[None]:
         return self._state.alone("renewal", self._digest(name))
 
-    # -- what becomes of all ---------------------------------------------------------------------------------------
+    # -- changes at other replicas ---------------------------------------------------------------------------------
 
     def heard(self, message: bytes) -> None:
         if (digest := message.decode("utf-8", "replace")) in self._accounts:
@@ -153,13 +154,13 @@ class SharedLogins(LoginStore, Topic):
 
 
 _MORE_S = 5.0
-"""Seconds that another replica has beside what it gives an authorization server."""
+"""Seconds that another replica has to answer, beside those that it gives an authorization server."""
 
 
 class Relay(Topic, Elsewhere):
-    """Hands requests to the replica that waits for them, sealed under the name of its inbox, and its answers back.
+    """Relays a login link's requests to the replica that made the link, sealed for its inbox, and the answers back.
 
-    What a login waits for stays with the replica that began it, and so does what judges who goes on with it.
+    The state of a login stays at the replica that began it, which alone decides who may go on with it.
 
     Args:
         start: starts a task that lasts no longer than the gateway.
@@ -169,7 +170,7 @@ class Relay(Topic, Elsewhere):
         super().__init__(state)
         self.key = state.name("inbox", token_hex(16))
         self._state, self._start, self._secret = state, start, state.derived("names of links")
-        self._asked: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
 
     def _name(self, state: str) -> str:
         digest = blake2b(state.encode("utf-8", "surrogatepass"), digest_size=16, key=self._secret)
@@ -181,32 +182,32 @@ class Relay(Topic, Elsewhere):
             await self.ask(self.redis.set(name, self._state.sealed(name, self.key.encode()), ex=int(LOGIN_S)))
 
     async def answer(self, state: str, request: Request) -> Response | None:
-        name, asked = self._name(state), token_hex(16)
-        answer = self._asked[asked] = asyncio.get_running_loop().create_future()
+        name, request_id = self._name(state), token_hex(16)
+        answer = self._waiting[request_id] = asyncio.get_running_loop().create_future()
         try:
             inbox = self._state.opened(name, await self.ask(self.redis.get(name)))
             if inbox is None or (to := inbox.decode()) == self.key:
                 return None
-            told = {
+            relayed = {
                 "method": request.method,
                 "path_params": dict(request.path_params),
                 "query": request.url.query,
                 "cookie": request.headers.get("cookie", ""),
                 "form": await form_of(request, N_FORM_BYTES) if request.method == "POST" else {},
             }
-            if not await self._send(to, {"id": asked, "from": self.key, "request": told}):
+            if not await self._send(to, {"id": request_id, "from": self.key, "request": relayed}):
                 return spent()
             async with asyncio.timeout(ANSWER_S + _MORE_S):
                 back = await answer
         except (StateError, TimeoutError):
-            told_why = "What replicas of this server share can't be reached now. Try again in a moment."
-            return PlainTextResponse(told_why, 503, headers={"retry-after": "1", "cache-control": "no-store"})
+            why = "What replicas of this server share can't be reached now. Try again in a moment."
+            return PlainTextResponse(why, 503, headers={"retry-after": "1", "cache-control": "no-store"})
         finally:
-            del self._asked[asked]
+            del self._waiting[request_id]
         return Response(b64decode(back["body"]), back["status"], headers=dict(back["headers"]))
 
     async def _send(self, inbox: str, message: dict[str, Any]) -> bool:
-        """Send a message; return whether anybody is there.
+        """Send a message, and return whether anybody received it.
 
         Raises:
             StateError: Redis did not answer.
@@ -217,26 +218,26 @@ class Relay(Topic, Elsewhere):
     def heard(self, message: bytes) -> None:
         if (opened := self._state.opened(self.key, message)) is None:
             return
-        told = json.loads(opened)
-        if "request" in told:
-            self._start(self._serve(told))
-        elif (asked := self._asked.get(told.get("id"))) is not None and not asked.done():
-            asked.set_result(told)
+        received = json.loads(opened)
+        if "request" in received:
+            self._start(self._serve(received))
+        elif (waiting := self._waiting.get(received.get("id"))) is not None and not waiting.done():
+            waiting.set_result(received)
 
-    async def _serve(self, told: dict[str, Any]) -> None:
-        asked, body = told["request"], urlencode(told["request"]["form"]).encode()
+    async def _serve(self, received: dict[str, Any]) -> None:
+        request, body = received["request"], urlencode(received["request"]["form"]).encode()
 
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": body, "more_body": False}
 
         scope = {
             "type": "http",
-            "method": asked["method"],
-            "path_params": asked["path_params"],
-            "query_string": asked["query"].encode(),
-            "headers": [(b"cookie", asked["cookie"].encode("latin-1"))],
+            "method": request["method"],
+            "path_params": request["path_params"],
+            "query_string": request["query"].encode(),
+            "headers": [(b"cookie", request["cookie"].encode("latin-1"))],
         }
         response = await self.serve(Request(scope, receive))
-        back = {"id": told["id"], "status": response.status_code, "headers": response.headers.items()}
+        back = {"id": received["id"], "status": response.status_code, "headers": response.headers.items()}
         with suppress(StateError):
-            await self._send(told["from"], {**back, "body": b64encode(bytes(response.body)).decode()})
+            await self._send(received["from"], {**back, "body": b64encode(bytes(response.body)).decode()})

@@ -1,4 +1,4 @@
-"""What replicas tell one another, heard at once or within seconds by a version; and what they learn of upstreams."""
+"""Notify replicas of changes, at once by a message or within seconds by a version; and share what upstreams list."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from agent_utilities.gateway.upstreams.supervision.upstreams import Upstreams
 
 COMPARE_S = 2.0
-"""Seconds after which the version is looked at again: a message that was lost is made up for within five."""
+"""Seconds between two reads of the version: they make up for a lost message within five."""
 _AGAIN_S = 0.5
-"""Seconds after which Redis is asked again that did not answer."""
+"""Seconds after which Redis is tried again where it did not answer."""
 _KEPT_S = 30 * 24 * 3600
-"""Seconds for which what was told is kept after the last of it."""
+"""Seconds for which a topic is kept after its last change."""
 _UNKNOWN = b"unknown"
 _BEGUN = "begun"
-"""Names a value that the first replica draws which finds none; there is another where Redis has lost what it had."""
+"""The key of a random value that the first replica sets; a new value shows that Redis lost its data."""
 
 
 class Topic:
-    """Something that replicas tell one another of; anybody may have written what they hear."""
+    """A subject of changes that replicas publish; a message may come from anybody who may write to Redis."""
 
     name = ""
 
@@ -42,10 +42,10 @@ class Topic:
         self.key = state.name(self.name)
 
     def heard(self, message: bytes) -> None:
-        """Take what was told; returns at once."""
+        """Take a message; returns at once."""
 
     async def compare(self, news: News) -> None:
-        """Take what is kept, and keep what is known here and is not there.
+        """Take what Redis has of the topic, and write what this replica knows and Redis lacks.
 
         Raises:
             StateError: Redis did not answer.
@@ -53,7 +53,7 @@ class Topic:
 
 
 async def begun_s_ago(state: RedisState) -> float:
-    """Return for how many seconds Redis has had what replicas share: no longer than since it was emptied.
+    """Return how many seconds ago replicas began to share data in this Redis, or did so anew after it was emptied.
 
     Raises:
         StateError: Redis did not answer.
@@ -63,10 +63,10 @@ async def begun_s_ago(state: RedisState) -> float:
 
 
 class News:
-    """Tells and hears topics, while it runs.
+    """Publishes and receives changes of topics while it runs.
 
     Args:
-        write_back: called with whether Redis has lost what it had, every few seconds.
+        write_back: called every few seconds, with whether Redis has lost its data.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class News:
         self._is_due, self._has_told = asyncio.Event(), False
 
     def compare(self) -> None:
-        """Have what is kept compared with what is known here, now."""
+        """Have every topic compared with Redis now."""
         self._version = _UNKNOWN
         self._is_due.set()
 
     async def tell(self, topic: Topic, keep: Callable[[Pipeline], Any], messages: Iterable[bytes]) -> None:
-        """Keep something for a topic, and tell all replicas that are there.
+        """Write a change of a topic to Redis, and notify all replicas.
 
         Raises:
             StateError: Redis did not answer.
@@ -111,7 +111,7 @@ class News:
             try:
                 async with self._state.redis.pubsub() as heard:
                     await heard.subscribe(*topics)
-                    self.compare()  # with what was told while nobody listened here
+                    self.compare()  # for messages that were missed until now
                     while not task.cancelling():
                         message = await heard.get_message(ignore_subscribe_messages=True, timeout=COMPARE_S)
                         if message is not None:
@@ -156,9 +156,9 @@ _N_DIGEST = 32
 
 
 class Changes(Topic):
-    """What upstreams list, by a digest of each: it says that there is something to ask for, and nothing of what.
+    """Changes of upstreams' lists, published as digests: they say that a list changed, and nothing of what is in it.
 
-    Whoever may write to Redis has an upstream listed every other second, and no more.
+    Whoever may write to Redis can have an upstream listed every other second, and do no more.
 
     Args:
         upstreams: the gateway's.
@@ -172,30 +172,30 @@ class Changes(Topic):
     ) -> None:
         super().__init__(state)
         self._upstreams, self._start, self._snapshots = upstreams, start, SharedSnapshots(state)
-        # What an earlier start saw, and its files keep with their digests, may be old: nobody is told of it.
+        # Snapshots that the files have from an earlier start may be old, so their digests are not published.
         seen = {each.config.name: each.snapshot for each in upstreams}
         self._here = {name: snapshot.digest for name, snapshot in seen.items() if snapshot is not None}
-        """The digests of what upstreams listed here, as far as others need not be told."""
-        self._told: dict[str, str] = {}
-        """The last that others told."""
+        """Digests of what upstreams listed here that need not be published."""
+        self._published: dict[str, str] = {}
+        """The last digests that others published."""
         self._listing: set[str] = set()
 
     async def renewed(self, news: News) -> None:
-        """Tell others of upstreams that list something else by now."""
+        """Publish the digests of upstreams whose lists have changed here."""
         snapshots = {each.config.name: each.snapshot for each in self._upstreams}
         now = {name: await _digest(snapshot) for name, snapshot in snapshots.items() if snapshot is not None}
         changed = {name: digest for name, digest in now.items() if self._here.get(name) != digest}
         self._here.update(changed)
         for name in changed:
             await self._snapshots.save(snapshots[name])
-        new = {name: digest for name, digest in changed.items() if self._told.get(name) != digest}
+        new = {name: digest for name, digest in changed.items() if self._published.get(name) != digest}
         if not new:
             return
         try:
             messages = [f"{digest}{name}".encode("utf-8", "surrogatepass") for name, digest in new.items()]
             await news.tell(self, lambda at_once: at_once.hset(self.key, mapping=cast(Any, new)), messages)
         except StateError:
-            for name in new:  # told once it answers again: see `compare`
+            for name in new:  # published once it answers again: see `compare`
                 self._here.pop(name, None)
 
     def heard(self, message: bytes) -> None:
@@ -218,18 +218,18 @@ class Changes(Topic):
 
     def _heard(self, name: str, digest: str) -> None:
         upstream = self._upstreams.get(name)
-        if upstream is not None and self._told.get(name) != digest:
-            self._told[name] = digest
+        if upstream is not None and self._published.get(name) != digest:
+            self._published[name] = digest
             if name not in self._listing:
                 self._listing.add(name)
                 self._start(self._list(name))
 
     async def _list(self, name: str) -> None:
-        """Have an upstream listed until all was seen that was told of it meanwhile, now and then."""
+        """List an upstream, at intervals, until its list is as others published it last."""
         try:
             seen = None
-            while (upstream := self._upstreams.get(name)) is not None and seen != self._told[name]:
-                seen = self._told[name]
+            while (upstream := self._upstreams.get(name)) is not None and seen != self._published[name]:
+                seen = self._published[name]
                 if upstream.snapshot is None or await _digest(upstream.snapshot) != seen:
                     await upstream.renewed()
                     await asyncio.sleep(_EVERY_S)
@@ -238,7 +238,7 @@ class Changes(Topic):
 
 
 class SharedSnapshots:
-    """What upstreams list, sealed: models read these texts, so that one which does not open is not used."""
+    """What upstreams list, sealed in Redis: models read these texts, so a snapshot that does not open is not used."""
 
     def __init__(self, state: RedisState) -> None:
         self._state, self._secret = state, state.derived("names of snapshots")
@@ -248,7 +248,7 @@ class SharedSnapshots:
         return self._state.name("snapshot", blake2b(text, digest_size=16, key=self._secret).hexdigest())
 
     async def lacking(self, snapshots: list[Snapshot]) -> list[Snapshot]:
-        """Return those of which Redis has none, as after a flush.
+        """Return the snapshots that Redis lacks, as after a flush.
 
         Raises:
             StateError: Redis did not answer.
@@ -260,7 +260,7 @@ class SharedSnapshots:
         return [each for each, is_there in zip(snapshots, there, strict=True) if not is_there]
 
     async def save(self, snapshot: Snapshot | None) -> None:
-        """Keep what an upstream listed; where Redis does not answer it is kept by this machine alone."""
+        """Write what an upstream listed to Redis; where that does not answer, this machine alone keeps it."""
         if snapshot is not None:
             name = self._name(snapshot.upstream, snapshot.config_digest)
             write = partial(snapshot.model_dump_json, by_alias=True, exclude_unset=True)
@@ -269,7 +269,7 @@ class SharedSnapshots:
                 await self._state.ask(self._state.redis.set(name, sealed, ex=_SNAPSHOT_S), within_s=_LARGE_S)
 
     async def load(self, config: UpstreamConfig) -> Snapshot | None:
-        """Return what another replica saw of an upstream with the same config; None where none did.
+        """Return what an upstream with the same config listed to another replica; None where Redis has nothing.
 
         Raises:
             StateError: Redis did not answer.
@@ -290,5 +290,5 @@ class SharedSnapshots:
 
 
 async def _digest(snapshot: Snapshot) -> str:
-    """Return the digest of a snapshot, which takes long for a large one."""
+    """Return the digest of a snapshot, computed in a thread since a large one takes long."""
     return await asyncio.to_thread(lambda: snapshot.digest)

@@ -1,4 +1,4 @@
-"""Sessions of the handshake era, the same on every replica: their values, and what opens them elsewhere."""
+"""Share sessions of the handshake era between replicas: their values, and the record that opens them elsewhere."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ logger = logging.getLogger("agent_utilities.state")
 
 KIND = "session"
 TTL_S = 24 * 3600
-"""Seconds after its last change in which a session can be gone on with."""
+"""Seconds after its last change for which a session can be continued."""
 _ENDED_S, _LAST = 600, 10**12
-"""Seconds for which an ended session's entry says so, and its version, which no replica's change of it comes after."""
+"""Seconds for which an ended session's entry is kept, and its version, which exceeds that of any change."""
 _MOST_ENDED, _MOST_LOOKED = 10_000, 1_000
-"""How many are remembered where they ended, should Redis lose that; how many are looked at together for that."""
+"""How many ended sessions a replica remembers, should Redis lose them; how many are looked up together."""
 _LOOK_S = 5.0
-"""Seconds that Redis has for that, which no request waits for."""
+"""Seconds that Redis has for such a lookup, which no request waits for."""
 _LOST, _LOST_S = "redis had nothing until a moment ago, and sessions are being written back", 10
-"""What is told then, and for how many seconds: replicas notice within two, and write back what they hold."""
+"""The cause that is reported then, for so many seconds: replicas notice within two, and write their sessions back."""
 _N_TRIES, _N_OPENING = 8, 1_000
 _NEVER = -math.inf
 _PATIENCE = 8
-"""How many times as long is waited for a writing as for a reading: the next request may come to another replica."""
+"""How much longer a write may take than a read: the next request may come to another replica."""
 
 
 @cache
@@ -51,22 +51,22 @@ class SharedSessions(Share):
     """Sessions whose values are loaded before a request, and swapped after it where it changed any.
 
     Args:
-        state: where they are kept.
-        host: whose features say what of a session is shared; what others keep of it stays with their process.
+        state: the Redis that keeps them.
+        host: the server whose features declare which values are shared; other values stay in their process.
     """
 
     def __init__(self, state: RedisState, host: AgentServer) -> None:
         self._state, self._host, self._key = state, host, state.derived("sessions")
         self._ended: TTLCache[str, bool] = TTLCache(_MOST_ENDED, _ENDED_S)
-        """Those that clients ended here, and whether Redis was told."""
+        """Sessions that clients ended here, and whether Redis has that."""
         self._to_look: list[str] = []
-        """Those of which it is still to be seen in this turn whether they ended elsewhere."""
+        """Open sessions that are still to be looked up in this turn, as they may have ended elsewhere."""
         self._known: WeakKeyDictionary[Session, tuple[dict[str, Any], int, float]] = WeakKeyDictionary()
-        """What was last read or written of each: as it is kept, its version, and when that was written."""
+        """The entry of each session as last read or written, its version, and when that was written."""
         self._apart: WeakKeyDictionary[Session, str] = WeakKeyDictionary()
         self._lost_until_s = 0.0
         self._loaded: dict[str, tuple[dict[str, Any], int]] = {}
-        """What was loaded for requests that are about to begin, by the session's name."""
+        """Entries that were loaded for requests about to begin, by the session's name."""
 
     def name_of(self, protocol_id: str) -> str:
         return blake2b(protocol_id.encode("utf-8", "replace"), key=self._key, digest_size=8).hexdigest()
@@ -88,13 +88,13 @@ class SharedSessions(Share):
             self._lost()
 
     def cause_of(self, session: Session | None) -> str:
-        """Return why a session is as this process knows it; empty where it is as all replicas know it."""
+        """Return why this process's copy of a session may be stale; empty where it is the shared one."""
         if self._state.cause or session is None:
             return self._state.cause
         return self._apart.get(session, "") or (_LOST if time.monotonic() < self._lost_until_s else "")
 
     def _lost(self) -> None:
-        """Take note that Redis lost what it had: another replica may know more of a session than this one."""
+        """Note that Redis lost its data: another replica may have a newer copy of a session."""
         self._lost_until_s = time.monotonic() + _LOST_S
 
     def _take(self, session: Session, raw: dict[str, Any], version: int) -> None:
@@ -105,10 +105,10 @@ class SharedSessions(Share):
         session.renew({**others, **self._decoded(raw)})
 
     async def put(self, session: Session, about: SessionRecord) -> None:
-        """Hand on what a request has made of a session.
+        """Write a session's changes to Redis.
 
-        Where another replica was faster the request's steps are applied to what that made of it. Where Redis does not
-        answer the steps stay, and are applied to what it has when it does.
+        Where another replica wrote first, the request's steps are applied to its result. Where Redis does not answer,
+        the steps are kept, and applied to what it has once it does.
         """
         for number in range(_N_TRIES):
             raw, version, written_s = self._known.get(session, ({}, 0, 0.0))
@@ -135,18 +135,18 @@ class SharedSessions(Share):
         logger.warning("a session changes too often on other replicas; it is handed on with its next request")
 
     async def write_back(self, is_lost: bool) -> None:
-        """Hand on what could not be: all sessions that are open here, where Redis has lost what it had.
+        """Write sessions that could not be written; where Redis has lost its data, all that are open here.
 
         Raises:
             StateError: it does not answer.
         """
         if is_lost:
             self._lost()
-        for protocol_id in [each for each, is_told in self._ended.items() if is_lost or not is_told]:
+        for protocol_id in [each for each, is_kept in self._ended.items() if is_lost or not is_kept]:
             await self._tell_ended(protocol_id)
         for session in list(self._known):
             raw, version, written_s = self._known[session]
-            # What a stranger wrote has no record.
+            # An entry that a stranger wrote has no record.
             if session.is_over or "record" not in raw or not (is_lost or written_s == _NEVER):
                 continue
             self._known[session] = raw, version, _NEVER
@@ -179,7 +179,7 @@ class SharedSessions(Share):
 
     async def forget(self, protocol_id: str) -> None:
         self._ended[protocol_id] = False
-        with suppress(StateError):  # else it is told once Redis answers
+        with suppress(StateError):  # else it is written once Redis answers
             await self._tell_ended(protocol_id)
 
     async def _tell_ended(self, protocol_id: str) -> None:
@@ -187,7 +187,7 @@ class SharedSessions(Share):
         self._ended[protocol_id] = True
 
     async def _end_those_over(self) -> None:
-        """End sessions that ended elsewhere, which streams here would go on with; thousands are looked at in turns."""
+        """End sessions that ended elsewhere, whose streams here would go on; thousands are looked up in turns."""
         turn = self._to_look or list(self.here)
         some, self._to_look = turn[:_MOST_LOOKED], turn[_MOST_LOOKED:]
         async with self._state.redis.pipeline(transaction=False) as at_once:
@@ -203,7 +203,7 @@ class SharedSessions(Share):
         return {each.name: each.keeps for each in self._host.features if each.keeps is not None}
 
     def _encoded(self, values: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:
-        """Return values as they are kept; fields of a newer release, which are unknown here, stay as they are."""
+        """Return values as Redis keeps them; a newer release's fields, which are unknown here, stay as they are."""
         return {
             name: {**raw.get(name, {}), **_adapter(kind).dump_python(values[name], mode="json")}
             for name, kind in self._kinds.items()
@@ -211,15 +211,15 @@ class SharedSessions(Share):
         }
 
     def _decoded(self, raw: Mapping[str, Any]) -> dict[str, Any]:
-        """Return values as they are used; what another release has in another shape is as if it were not there."""
-        found = {}
+        """Return values from an entry, without those that another release wrote in another shape."""
+        values = {}
         for name, kind in self._kinds.items():
             if name in raw:
                 try:
-                    found[name] = _adapter(kind).validate_python(raw[name])
+                    values[name] = _adapter(kind).validate_python(raw[name])
                 except ValidationError:
                     logger.warning("%s of a session is of another version, and begins anew", name)
-        return found
+        return values
 
 
 def _read(record: dict[str, Any]) -> SessionRecord:
