@@ -1,1 +1,1 @@
-"""Each caller's own login at upstreams: asked for by a link, made in their browser, and used for nobody else."""
+"""Callers' own logins at upstreams: requested by a link, made in a browser, and used for that caller alone."""

@@ -1,4 +1,4 @@
-"""Calls of an upstream that each caller logs in at themselves: who has not is asked to, by a link."""
+"""Calls to an upstream where each caller has a login of their own: a caller without one is sent a link."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
 from agent_utilities.runtime.waiting import is_set
 
 WAIT_S = 45.0
-"""Seconds that a call waits for a login under way: hosts give a call up at 60."""
+"""Seconds that a call waits for a login under way: hosts time a call out at 60."""
 _STATE = "login"
-"""The state of a request whose caller was asked to log in, and the key of what they answered."""
+"""The state of a request whose caller was sent a link, and the key of their answer."""
 _UNKNOWN = (
     "each caller logs in there with an account of their own, and it is not known who you are: this server has no login"
     " in front of it. Its operator gives it one by MCP_AUTH_TOKENS or MCP_AUTH_ISSUER"
@@ -32,12 +32,12 @@ _UNKNOWN = (
 
 @dataclass(frozen=True, eq=False)
 class OwnLogin:
-    """Has one person log in at one upstream, in a request of theirs.
+    """One person's login at one upstream, which a request of theirs waits for.
 
     Args:
-        upstream: theirs, by a connection of its own.
+        upstream: the upstream, by a connection of theirs alone.
         account: their login; None where it is not known who they are.
-        links: makes the link by which they are asked.
+        links: makes the link that they log in by.
     """
 
     upstream: Upstream
@@ -50,10 +50,10 @@ class OwnLogin:
         return self.account is not None and self.account.has_login.is_set()
 
     async def answer(self, _: Mapping[str, Any]) -> ToolResult:
-        """Answer the tool to log in by: have them log in where they have not, and tell what there is for them then."""
+        """Answer a call of the login tool: ask them to log in where they have not, then count their tools."""
         try:
-            if (asked := await self.ask()) is not None:
-                result: ToolResult = CALL_TOOL.asked(asked)
+            if (question := await self.ask()) is not None:
+                result: ToolResult = CALL_TOOL.asked(question)
                 return result
             text, is_error = await self._what_there_is(), False
         except UpstreamError as error:
@@ -61,10 +61,10 @@ class OwnLogin:
         return text_result(text, is_error=is_error)
 
     async def _what_there_is(self) -> str:
-        """Return what they are told once what there is for them is listed.
+        """Return a sentence with the number of their tools, once the upstream has listed them.
 
         Raises:
-            UpstreamError: it could not be.
+            UpstreamError: it could not be listed.
         """
         await is_set(self.upstream.was_tried, within_s=self.upstream.config.list_timeout_s)
         name, snapshot, state = self.upstream.config.name, self.upstream.snapshot, self.upstream.state
@@ -73,10 +73,10 @@ class OwnLogin:
         return f"You are logged in at {name}, and its {len(snapshot.tools)} tools are listed now."
 
     async def ask(self) -> mcp_types.InputRequiredResult | None:
-        """Return once they are logged in; or what they are asked, who can be asked in a result alone.
+        """Return None once they are logged in; or, in the modern era, the result that asks them to.
 
         Raises:
-            UpstreamError: it is not known who they are, they can't be asked, or they did not log in in time.
+            UpstreamError: it is not known who they are, their host can't ask, or they did not log in in time.
         """
         if self.account is None:
             raise self._refused(_UNKNOWN)
@@ -85,17 +85,17 @@ class OwnLogin:
         if self.is_made:
             return None
         relay, link = ServerRelay(get_context()), await self.links.link(self.account)
-        told = f"Log in at {self.account.upstream} with your own account"
-        params = mcp_types.ElicitRequestURLParams(message=told, url=link.url, elicitation_id=link.state)
+        message = f"Log in at {self.account.upstream} with your own account"
+        params = mcp_types.ElicitRequestURLParams(message=message, url=link.url, elicitation_id=link.state)
         question = mcp_types.ElicitRequest(params=params)
         if not offers(relay.capabilities, question):
             raise self._unanswered(link, "open")
         if relay.is_modern:
             context = get_context()
-            given: Mapping[str, Any] = context.input_responses or {}
-            if context.request_state != _STATE or _STATE not in given:
+            responses: Mapping[str, Any] = context.input_responses or {}
+            if context.request_state != _STATE or _STATE not in responses:
                 return mcp_types.InputRequiredResult(input_requests={_STATE: question}, request_state=_STATE)
-            answer = given[_STATE]
+            answer = responses[_STATE]
         else:
             answer = await _answer(relay, link, question)
         if not isinstance(answer, mcp_types.ElicitResult) or answer.action != "accept":
@@ -112,7 +112,7 @@ class OwnLogin:
 
 
 async def _answer(relay: ServerRelay, link: Link, question: mcp_types.ElicitRequest) -> Any:
-    """Return what a session's host answers; it is asked once for calls that are under way beside each other."""
+    """Return the answer of a session's host, which shows concurrent calls' question once."""
     if relay.session in link.asked:
         return mcp_types.ElicitResult(action="accept")
     link.asked.add(relay.session)
@@ -130,18 +130,18 @@ class LoginCaller(Caller):
     """Calls one upstream for a caller who logs in there themselves.
 
     Args:
-        login: asks them to, where they have not.
+        login: their login, which the first call asks for.
     """
 
     login: OwnLogin
 
-    async def _request(self, kind: Kind[Any], **params: Any) -> Any:
-        """Send a request, once the caller has logged in; ask them again where the login turns out to have ended."""
+    async def _request(self, kind: Kind, **params: Any) -> Any:
+        """Send a request once the caller has logged in; ask them again where the upstream says that the login ended."""
         if kind is COMPLETE and not self.login.is_made:
             return kind.asked(mcp_types.InputRequiredResult(input_requests={}))
         for is_last in (False, True):
-            if (asked := await self.login.ask()) is not None:
-                return kind.asked(asked)
+            if (question := await self.login.ask()) is not None:
+                return kind.asked(question)
             try:
                 return await super()._request(kind, **params)
             except UpstreamError:

@@ -1,4 +1,4 @@
-"""People's browsers, at every door that they log in by: forms, cookies, and what is sent from where."""
+"""Browsers that log in, at the page or by a link: forms, cookies, the origin of requests, and the server's issuer."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from agent_utilities.server.agent_server import AgentServer
 
 _N_FIELDS = 1_000
 _KEPT_S = 3600.0
-"""Seconds for which a registration serves: where it is gone at the other end, only a browser that is sent is told."""
+"""Seconds for which a client registration is used: if the issuer drops it, only redirected browsers show that."""
 
 
 async def form_of(request: Request, most: int) -> dict[str, str]:
-    """Return the fields of a form that was sent, blank ones too; none where it is longer than so many bytes."""
+    """Return the fields of a submitted form, blank ones too; none where it is longer than `most` bytes."""
     body = b""
     async for piece in request.stream():
         body += piece
@@ -36,14 +36,14 @@ async def form_of(request: Request, most: int) -> dict[str, str]:
 
 
 def own_origin(base_url: str, request: Request) -> str:
-    """Return the origin of a server's own pages: as people reach it, where its operator says how."""
+    """Return the origin of a server's own pages: of its public address, where its operator set one."""
     base = urlsplit(base_url)
     scheme, netloc = (base.scheme, base.netloc) if base.netloc else (request.url.scheme, request.url.netloc)
     return f"{scheme}://{netloc}".lower()
 
 
 def is_of_own_page(request: Request, base_url: str) -> bool:
-    """Return whether a form was sent by a page of the server's own, or by no browser: another port is a stranger."""
+    """Whether a form was sent by a page of this server, or by no browser; another port is another origin."""
     sent_from, site = (request.headers.get(name) for name in ("origin", "sec-fetch-site"))
     return (
         sent_from.lower() == own_origin(base_url, request) if sent_from is not None else site in (None, "same-origin")
@@ -51,16 +51,16 @@ def is_of_own_page(request: Request, base_url: str) -> bool:
 
 
 class Cookie:
-    """A cookie by which browsers are known: no script has it, and over HTTPS no other host can set it.
+    """A cookie that identifies a browser: no script can read it, and over HTTPS no other host can set it.
 
-    Ports of a host share cookies, so its name has the port; that another port can set it all the same is why forms are
-    taken from the server's own pages alone.
+    Ports of a host share cookies, so its name has the port. Another port can still set it, which is why forms are
+    accepted from the server's own pages alone.
 
     Args:
-        what: it is for.
-        same_site: `lax` where a browser brings it along as it comes back from another site.
-        base_url: as people reach the server, where its operator says how.
-        age_s: how long it is kept; None for as long as the browser runs.
+        what: its purpose, a part of its name.
+        same_site: `lax` where a browser must send it when it comes back from another site.
+        base_url: the server's public address; empty where its operator set none.
+        age_s: how long a browser keeps it; None until it is closed.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class Cookie:
         return f"{prefix}agent-utilities-{self._what}-{parts.port or parts.scheme}"
 
     def of(self, request: Request) -> str:
-        """Return what a browser brings; empty where it brings none."""
+        """Return the value that a request carries; empty where it has none."""
         return request.cookies.get(self._name(request), "")
 
     def set(self, request: Request, answer: Response, value: str) -> Response:
-        """Return an answer that has a browser bring it from now on."""
+        """Return an answer that sets the cookie."""
         name = self._name(request)
         is_https = name.startswith("__Host-")
         answer.set_cookie(name, value, max_age=self._age_s, secure=is_https, httponly=True, samesite=self._same_site)
@@ -87,16 +87,16 @@ class Cookie:
 
 
 def is_same(one: str, other: str) -> bool:
-    """Return whether two secrets are the same, in a time that tells nothing of them."""
+    """Compare two secrets in constant time."""
     return secrets.compare_digest(one.encode(), other.encode())
 
 
 class OwnIssuer:
-    """Where people log in at a server itself; found and registered at once for all, as anybody may begin a login.
+    """The issuer that people log in to this server with; discovered once for all, as anybody may begin a login.
 
     Args:
-        host: the server, whose operator says by which address browsers reach it.
-        back: the path that they come back to.
+        host: the server, whose settings have its public address.
+        back: the path that the issuer redirects browsers to.
     """
 
     def __init__(self, host: AgentServer, back: str) -> None:
@@ -111,10 +111,10 @@ class OwnIssuer:
         self._known: Authorization | None = None
 
     async def authorization(self) -> Authorization:
-        """Return where people log in.
+        """Return the issuer's metadata with this server's registration.
 
         Raises:
-            Exception: it could not be found, or registered at.
+            Exception: discovery or registration failed.
         """
         async with self._turn:
             known = self._known

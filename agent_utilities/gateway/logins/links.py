@@ -1,9 +1,9 @@
-"""Links by which people log in at upstreams: each names one person, and serves once, in a browser that is theirs.
+"""Links by which people log in at upstreams: each is for one person, and serves once, in that person's browser.
 
-Whoever is given a link may pass it on, and whoever opens it may pass on where it leads. So the browser that opens it
-first shows that it is the person's that the link names: it logs in at this server as they did for their agent, or
-brings their token. From its first page on a browser is known by a cookie, and neither the proof nor the login at the
-upstream ends in another one: nobody binds an account of theirs to somebody else, nor somebody else's to themselves.
+Whoever receives a link may pass it on, and whoever opens it may pass on where it leads. So a browser first proves that
+it is the person's: it logs in at this server as they did for their agent, or sends their token. A cookie identifies the
+browser from its first page on, and both the proof and the login at the upstream must end in the browser that began
+them. So nobody can bind their account to somebody else, nor somebody else's account to themselves.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ logger = logging.getLogger("agent_utilities.logins")
 PATH = "/logins"
 N_FORM_BYTES = 16 << 10
 _N_TRIES = 8
-"""How often somebody may try to show that a link is theirs."""
+"""How often somebody may try to prove that a link is theirs."""
 _N_LINKS = 4
-"""How many links of one person for one upstream are kept: of more, the one that was made first goes."""
+"""How many links of one person for one upstream are kept; the oldest is evicted."""
 
-# Plain HTML without a script, that no other page can frame, and no cache keeps.
+# The pages are plain HTML without scripts, which no other page can frame and no cache keeps.
 _HEADERS = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; base-uri 'none'; frame-ancestors 'none'",
@@ -48,7 +48,7 @@ _HEADERS = {
     "x-frame-options": "DENY",
 }
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title}</title><main><h1>{title}</h1><p>{told}</p>{form}</main></html>"""
+<title>{title}</title><main><h1>{title}</h1><p>{text}</p>{form}</main></html>"""
 _FORM = """<form method="post" action="{action}"><input type="hidden" name="step" value="{step}">
 <input type="hidden" name="key" value="{key}">{more}<button>Continue</button></form>"""
 _TOKEN = """<p><label>The token that your agent calls this server with:
@@ -59,7 +59,7 @@ Person = tuple[str, str]
 
 
 def present_person() -> Person | None:
-    """Return who is served now, in a request or beside it; None where their token names no issuer or no subject."""
+    """Return the person of the current request or task; None where their token has no issuer or no subject."""
     token = get_access_token()
     person = of_token(token).person if token is not None else ("", "")
     return person if all(person) else None
@@ -67,17 +67,17 @@ def present_person() -> Person | None:
 
 @dataclass(eq=False)
 class Link:
-    """One link.
+    """A link for one person to log in at one upstream.
 
     Args:
-        account: the login that it leads to, of the person that it is made for.
-        url: what they open.
-        state: the last part of that, drawn at random.
-        made_s: when it was made, of the monotonic clock.
-        browser: the cookie of the browser that showed to be theirs; empty before one did.
-        n_tries: how often somebody has tried to show that.
+        account: the login that it is for.
+        url: its address.
+        state: the last part of the address, random.
+        made_s: when it was made, by the monotonic clock.
+        browser: the cookie of the browser that proved to be the person's; empty before one did.
+        n_tries: how often a browser tried to prove that.
         is_used: whether it has led to the upstream.
-        asked: the sessions in which their host has been asked to open it.
+        asked: the sessions whose host shows it at present.
     """
 
     account: Account
@@ -91,18 +91,18 @@ class Link:
 
     @property
     def is_late(self) -> bool:
-        """Whether its time is over."""
+        """Whether it has expired."""
         return time.monotonic() > self.made_s + LOGIN_S
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still be opened."""
+        """Whether a browser may still prove to be the person's."""
         return not self.browser and self.n_tries < _N_TRIES and not self.is_late
 
 
 @dataclass(frozen=True, eq=False)
 class _Away:
-    """A browser that is at an authorization server, and what takes it back; nothing runs meanwhile."""
+    """A browser that was sent to an authorization server, with what verifies it on its way back."""
 
     link: Link
     browser: str
@@ -111,25 +111,25 @@ class _Away:
 
 
 class Elsewhere:
-    """Other processes that links of theirs lead to; where there are none nothing is to be done."""
+    """Other replicas, which serve the links that they made; this default has none."""
 
     serve: Callable[[Request], Awaitable[Response]]
-    """Serves a request for what was begun here; set by who begins it."""
+    """Serves a request for a link or login of this process; `Links` sets it."""
 
     async def begun(self, state: str) -> None:
-        """Have the others know that what has this state was begun here."""
+        """Publish that the link or login with this state belongs to this process."""
 
     async def answer(self, state: str, request: Request) -> Response | None:
-        """Return what the process answers where something was begun; None where that is not known, or is this one."""
+        """Return the answer of the process that a state belongs to; None where it is unknown, or is this one."""
         return None
 
 
 class Links:
-    """Makes links, and serves the pages that they lead to.
+    """Makes login links, and serves their pages.
 
     Args:
-        host: the server, whose own login shows who sits at a browser.
-        base_url: its address, as its people's browsers reach it.
+        host: the server, whose own login proves whose a browser is.
+        base_url: the server's public address.
         elsewhere: serves links that other replicas made.
     """
 
@@ -139,12 +139,12 @@ class Links:
         self._cookie = Cookie("login", "lax", base_url, LOGIN_S)
         self._links: dict[str, Link] = {}
         self._away: dict[str, _Away] = {}
-        """By the state that an authorization server sends back; each of a link that is kept."""
+        """Browsers at authorization servers, by the state that these send back; each belongs to a link in `_links`."""
         self._issuer = OwnIssuer(host, f"{PATH}/callback")
         self._key = secrets.token_bytes(32)
 
     async def link(self, account: Account) -> Link:
-        """Return the link for a person's login at an upstream: the same for all who ask, until it was used."""
+        """Return the link for a person's login at an upstream: the open one, or else a new one."""
         self._links = {state: link for state, link in self._links.items() if not link.is_late}
         own = [link for link in self._links.values() if link.account.name == account.name]
         for link in own:
@@ -159,14 +159,14 @@ class Links:
         return link
 
     def routes(self) -> list[BaseRoute]:
-        """Return the routes of its pages."""
+        """Return the routes of the links' pages."""
         return [
             Route(f"{PATH}/callback", self._anywhere, methods=["GET"]),
             Route(f"{PATH}/{{state}}", self._anywhere, methods=["GET", "POST"]),
         ]
 
     async def _anywhere(self, request: Request) -> Response:
-        """Have a request served where that was begun which it goes on with."""
+        """Serve a request in the process that its link or login belongs to."""
         if request.method == "POST" and not is_of_own_page(request, self._base_url):
             return _html("The login failed", "This was not sent from its own page. Open the link anew.", 403)
         state = request.path_params.get("state") or request.query_params.get("state", "")
@@ -182,7 +182,7 @@ class Links:
     # -- pages -------------------------------------------------------------------------------------------------------
 
     async def _open(self, request: Request) -> Response:
-        """Show what a link is for, and nothing of whom: whoever opens it is nobody yet."""
+        """Show what a link is for, but not for whom: whoever opens it is not authenticated yet."""
         link = self._links.get(request.path_params["state"])
         if link is None or not link.is_open:
             return spent()
@@ -191,17 +191,17 @@ class Links:
         routes = auth.get_routes(fastmcp.settings.streamable_http_path) if auth is not None else []
         has_login = any("oauth-protected-resource" in getattr(route, "path", "") for route in routes)
         step = "prove" if has_login and link.account.person[0] != LOCAL else "token"
-        told = f"Your agent is to use {link.account.upstream} with your own account. First show who you are here."
-        return self._cookie.set(request, self._page(link, told, step, browser), browser)
+        text = f"Your agent is to use {link.account.upstream} with your own account. First show who you are here."
+        return self._cookie.set(request, self._page(link, text, step, browser), browser)
 
     async def _go_on(self, request: Request) -> Response:
-        """Take a page's form: to show who one is, or to go on to the upstream once one has."""
-        given = await form_of(request, N_FORM_BYTES)
+        """Take a page's form: the proof of whose the browser is, or the step to the upstream after it."""
+        form = await form_of(request, N_FORM_BYTES)
         link = self._links.get(request.path_params["state"])
         browser = self._cookie.of(request)
-        if link is None or not browser or not is_same(given.get("key", ""), self._form_key(link, browser)):
+        if link is None or not browser or not is_same(form.get("key", ""), self._form_key(link, browser)):
             return spent()
-        if given.get("step") == "go":
+        if form.get("step") == "go":
             if link.is_late or link.is_used or not is_same(link.browser, browser):
                 return spent()
             link.is_used, link.made_s = True, time.monotonic()
@@ -209,12 +209,12 @@ class Links:
         if not link.is_open:
             return spent()
         link.n_tries += 1
-        if given.get("step") == "token":
-            return await self._proven(link, browser, given.get("token", "").strip())
+        if form.get("step") == "token":
+            return await self._proven(link, browser, form.get("token", "").strip())
         return await self._send_away(link, browser)
 
     async def _send_away(self, link: Link, browser: str) -> Response:
-        """Send a browser to log in: at the upstream where it was shown to be its person's, else here."""
+        """Redirect a browser to log in: at the upstream once it is proven to be its person's, at this server before."""
         try:
             if link.is_used:
                 authorization = await link.account.authorization(f"{self._base_url}{PATH}/callback")
@@ -228,7 +228,7 @@ class Links:
         return RedirectResponse(address, 303, headers=_HEADERS)
 
     async def _come_back(self, request: Request) -> Response:
-        """Take a browser that comes back from an authorization server: once, and the one that was sent there."""
+        """End a login at an authorization server: once, and in the browser that was sent there."""
         browser = self._cookie.of(request)
         away = self._away.pop(request.query_params.get("state", ""), None)
         if away is None or away.link.is_late or not is_same(away.browser, browser):
@@ -246,45 +246,44 @@ class Links:
         return _html(f"Logged in at {account.upstream}", "You can close this page, and go back to your agent.")
 
     async def _proven(self, link: Link, browser: str, token: str) -> Response:
-        """Take a browser for its person's whose token is that of the link's; the link has served then."""
+        """Bind the link to a browser whose token is of the link's person; no other browser can use it then."""
         auth = self._host.auth
-        found = await auth.verify_token(token) if auth is not None and token else None
-        if found is None or of_token(found).person != link.account.person or link.browser:
-            told = "It was made for somebody else. Nothing was bound to anything."
-            return _html("This link is not yours", told, 403)
+        verified = await auth.verify_token(token) if auth is not None and token else None
+        if verified is None or of_token(verified).person != link.account.person or link.browser:
+            return _html("This link is not yours", "It was made for somebody else. Nothing was bound to anything.", 403)
         link.browser = browser
         issuer, subject = link.account.person
-        told = (
+        text = (
             f"You are {subject} ({issuer}). What you log in at next is used for your calls, and for nobody else's."
             " If that is not you, close this page."
         )
-        return self._page(link, told, "go", browser)
+        return self._page(link, text, "go", browser)
 
-    def _page(self, link: Link, told: str, step: str, browser: str) -> Response:
-        """Return a page whose form leads to a step: `token`, which it asks for, `prove` or `go`."""
+    def _page(self, link: Link, text: str, step: str, browser: str) -> Response:
+        """Return a page whose form leads to a step: `token`, with a field for it, `prove` or `go`."""
         more = _TOKEN if step == "token" else ""
         form = _FORM.format(step=step, key=self._form_key(link, browser), action=escape(link.url), more=more)
-        return _html(f"Log in at {link.account.upstream}", told, form=form)
+        return _html(f"Log in at {link.account.upstream}", text, form=form)
 
     def _form_key(self, link: Link, browser: str) -> str:
-        """Return what a page's form brings along, so that no page of somebody else's can send it."""
+        """Return the key that a page's form carries, so that no page of another origin can submit it."""
         return blake2b(f"{link.state} {browser}".encode(), key=self._key, digest_size=16).hexdigest()
 
 
-def _html(title: str, told: str, status: int = 200, form: str = "") -> Response:
-    html = _PAGE.format(title=escape(title), told=escape(told), form=form)
+def _html(title: str, text: str, status: int = 200, form: str = "") -> Response:
+    html = _PAGE.format(title=escape(title), text=escape(text), form=form)
     return HTMLResponse(html, status, headers=_HEADERS)
 
 
 def spent() -> Response:
-    """Return what a link shows that was used, is too old or was never made, and what comes from another browser."""
-    told = "It serves once, for ten minutes, in one browser. Call again to be given another one."
-    return _html("This link does not serve any more", told, 410)
+    """Return the page for a link that was used, has expired or never was, and for one in another browser."""
+    text = "It serves once, for ten minutes, in one browser. Call again to be given another one."
+    return _html("This link does not serve any more", text, 410)
 
 
 def _failed(error: Exception) -> Response:
-    """Return the page that says why there is no login."""
+    """Log that a login failed, and return the page that says why."""
     logger.info("a login failed: %s", type(error).__name__)
     why = "its authorization server did not answer in time" if isinstance(error, TimeoutError) else type(error).__name__
-    told = str(error) if isinstance(error, OwnLoginError) else why
-    return _html("The login failed", f"{told}. Call again to be given another link.", 502)
+    text = str(error) if isinstance(error, OwnLoginError) else why
+    return _html("The login failed", f"{text}. Call again to be given another link.", 502)
