@@ -1,4 +1,4 @@
-"""The `capability` tool, by which a model lists, finds, and switches capabilities: written for each caller."""
+"""The `capability` tool, with which a model lists, discovers and switches capabilities; made for each caller."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from agent_utilities.server.request import Request
 CAPABILITY = "capability"
 """The tool's name."""
 AS_JUDGED = entry("tool", CAPABILITY, read_only=True)
-"""The tool as bounds judge it: what it switches on is bounded tool by tool."""
+"""The tool as bounds judge it; the tools that it switches on are judged one by one."""
 ACTIONS = ("list", "discover", "enable", "disable")
 _N_DOMAINS = 20
 
 
 def capability_tool(capabilities: Capabilities, usable: frozenset[str], answer: Answer) -> OwnTool:
-    """Return the tool as a caller is listed it who may use some of the capabilities."""
+    """Return the tool for a caller who may use some of the capabilities."""
     domains = sorted({domain for name in usable for domain in capabilities.by_name[name].domains})
     return OwnTool(
         name=CAPABILITY,
@@ -46,7 +46,7 @@ def capability_tool(capabilities: Capabilities, usable: frozenset[str], answer: 
 
 
 def _description(domains: Sequence[str], n_usable: int) -> str:
-    """Return what a model reads; it stays the same whatever is on, for prompt caches."""
+    """Return the tool's description; it does not depend on what is on, for the sake of prompt caches."""
     shown = domains[:_N_DOMAINS]
     more = f" and {len(domains) - len(shown)} more domains" if len(domains) > len(shown) else ""
     about = f", for {', '.join(shown)}{more}" if shown else ""
@@ -70,15 +70,15 @@ _PARAMETERS: dict[str, Any] = {
 }
 
 N_DISCOVERED = 5
-"""The most that `discover` answers."""
+"""The most capabilities that `discover` returns."""
 LEAST_DISCOVERED = 0.2
-"""The least score of those."""
+"""The least score of a capability that it returns."""
 _N_LINES = 100
-"""The most lines of an installer that wait to be told."""
-_N_TOLD_LINES = 1000
-"""Lines of it that are told in all."""
+"""The most lines of an installer that are queued as progress."""
+_N_SENT_LINES = 1000
+"""The most lines of it that are sent in all."""
 WAIT_S = 5.0
-"""Seconds that `enable` waits for servers that were never seen; what they list comes later where they take longer."""
+"""Seconds that `enable` waits for servers that never listed anything; slower servers' tools are listed later."""
 
 
 class CapabilityAnswers:
@@ -114,10 +114,10 @@ class CapabilityAnswers:
     async def _discover(self, arguments: Mapping[str, Any], on: CallerCapabilities) -> ToolResult:
         intent = _text(arguments, "intent", "say what is to be done, such as 'run SQL on our database'")
         route = await self._switching.router.route(intent, on.usable)
-        found = [(name, score) for name, score in route.scores if score >= LEAST_DISCOVERED][:N_DISCOVERED]
-        rows = [{**self._row(name, on), "score": round(score, 3)} for name, score in found]
-        told = [f"{row['score']:.2f}  {_line(row)}" for row in rows]
-        text = "\n".join(told) or f"no capability is near; {route.cause or 'use action=list to see all'}"
+        best = [(name, score) for name, score in route.scores if score >= LEAST_DISCOVERED][:N_DISCOVERED]
+        rows = [{**self._row(name, on), "score": round(score, 3)} for name, score in best]
+        lines = [f"{row['score']:.2f}  {_line(row)}" for row in rows]
+        text = "\n".join(lines) or f"no capability is near; {route.cause or 'use action=list to see all'}"
         return ToolResult(text, {"capabilities": rows}, _meta(on))
 
     async def _enable(self, name: str, request: Request, on: CallerCapabilities) -> ToolResult:
@@ -125,15 +125,15 @@ class CapabilityAnswers:
             return await self._result(request, on, name, f"{name} is always on")
         if why := self._switching.offer.servers.unavailable.get(name):
             raise ToolError(f"{name} can't be switched on: {why}")
-        told = list(await _satisfied(self._switching, name))
+        notices = list(await _satisfied(self._switching, name))
         active = enable(on.now(request), name, self._switching.offer.most)
         if name not in active:
             raise ToolError(f"{name} can't be switched on: no capability may be; the operator set the most to 0")
         on = await self._switching.changed(request, on, active, "tool")
         if name in on.added:
-            told += await self._switching.seen(name, WAIT_S)
+            notices += await self._switching.seen(name, WAIT_S)
         done = f"{name} is on" if name in on.added else f"{name} was on already"
-        return await self._result(request, on, name, done, told)
+        return await self._result(request, on, name, done, notices)
 
     async def _disable(self, name: str, request: Request, on: CallerCapabilities) -> ToolResult:
         if name in on.fixed:
@@ -144,14 +144,14 @@ class CapabilityAnswers:
         return await self._result(request, on, name, done)
 
     async def _result(
-        self, request: Request, on: CallerCapabilities, name: str, done: str, told: Sequence[str] = ()
+        self, request: Request, on: CallerCapabilities, name: str, done: str, notices: Sequence[str] = ()
     ) -> ToolResult:
-        """Return what is told of a capability that was switched, and of what gave way to it."""
+        """Return the answer for a capability that was switched, with those that were evicted for it."""
         n_tools = await self._switching.tell_changed(request, on)
         gone = [each for each in on.removed if each != name]
-        lines = [done, *(f"{each} went off for it: it was used least recently" for each in gone), *told]
+        lines = [done, *(f"{each} went off for it: it was used least recently" for each in gone), *notices]
         lines.append(f"there are {n_tools} tools now")
-        structured = {"active": list(on.active), "evicted": gone, "tools": n_tools, "notices": list(told)}
+        structured = {"active": list(on.active), "evicted": gone, "tools": n_tools, "notices": list(notices)}
         if request.session is None:
             lines.append(f"send x-mcp-capabilities: {on.written or 'none'} with later requests to have the same")
         return ToolResult("; ".join(lines), structured, _meta(on))
@@ -176,19 +176,19 @@ class CapabilityAnswers:
 
 
 async def _satisfied(switching: Switching, capability: str) -> Sequence[str]:
-    """Return what is to be told of a capability's requirements; what installers write meanwhile is told as progress."""
+    """Install a capability's requirements; return notices, and report the installers' output as progress."""
     lines: asyncio.Queue[str] = asyncio.Queue(_N_LINES)
 
     def on_line(line: str) -> None:
         if not lines.full():  # a caller who does not read holds up no installer
             lines.put_nowait(line)
 
-    async with beside(_tell(lines)):
+    async with beside(_report(lines)):
         return await switching.toolchains.satisfy(switching.offer.capabilities.by_name[capability], on_line)
 
 
-async def _tell(lines: asyncio.Queue[str]) -> None:
-    for n in range(1, _N_TOLD_LINES + 1):
+async def _report(lines: asyncio.Queue[str]) -> None:
+    for n in range(1, _N_SENT_LINES + 1):
         await get_context().report_progress(n, message=await lines.get())
 
 

@@ -1,4 +1,4 @@
-"""One file of a bundle: read whole, never from outside of its folder; what it may say, and what is told of it."""
+"""Read one file of a bundle, never from outside its folder: its schema, and the problems and notices about it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agent_utilities.runtime.shown import shown
 _LONGEST_LINE = 1000
 _LONGEST_TITLE, _LONGEST_DESCRIPTION = 200, 2000
 MOST_NOTICES = 200
-"""The most notices that are told."""
+"""The most notices that are reported."""
 
 # The parser takes minutes for thousands of keys of many parts.
 _DEEP = re.compile(r"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){16}""")
@@ -27,13 +27,13 @@ _DEEP = re.compile(r"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){16}""")
 
 @dataclass(slots=True)
 class Notes:
-    """Collects what is told of the files.
+    """Collects problems and notices about the files.
 
     Args:
-        problems: a line for each thing that leaves a bundle out.
-        notices: a line for each thing that is passed over.
+        problems: a line for each error, which leaves its bundle out.
+        notices: a line for each thing that is ignored.
         files: every file that was read or looked for.
-        unknown: keys that nobody knows; each is told once, where it stands first.
+        unknown: unknown keys; each is reported once, where it stands first.
     """
 
     problems: list[str] = field(default_factory=list)
@@ -46,12 +46,12 @@ class Notes:
         self.problems.append(shown(f"{where}: {what}; {hint}", _LONGEST_LINE))
 
     def notice(self, where: object, what: str) -> None:
-        """Add a notice: where it is, and what is passed over."""
+        """Add a notice: where it is, and what is ignored."""
         self.notices.append(shown(f"{where}: {what}", _LONGEST_LINE))
 
 
 def real_path(path: Path, folder: Path) -> Path:
-    """Return where a path leads, links followed; `ConfigError` where that is nowhere, or out of the folder."""
+    """Return a path with its links resolved; `ConfigError` where it leads nowhere, or out of the folder."""
     try:
         real = Path(os.path.realpath(path, strict=True))
         within = os.path.realpath(folder, strict=True)
@@ -65,7 +65,7 @@ def real_path(path: Path, folder: Path) -> Path:
 
 
 def read_within(path: Path, folder: Path) -> str:
-    """Return the text of a file, which a link may not lead to from outside of the bundle's folder, as `read_text`."""
+    """Return the text of a file as `read_text` does; no link may lead out of the bundle's folder."""
     return read_text(real_path(path, folder))
 
 
@@ -79,7 +79,7 @@ _Texts = Annotated[list[_Text], AfterValidator(lambda texts: list(dict.fromkeys(
 
 
 class _Table(BaseModel):
-    """A table of a file; keys that nobody knows are passed over, and told."""
+    """A table of a file; unknown keys are ignored, with a notice."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
@@ -98,7 +98,7 @@ class _Roles(_Table):
 
 
 class ServerTable(_Table):
-    """What a provider says of a server; what else stands there is how it is reached, in the words of an `mcp.json`."""
+    """A provider's entry for a server; its other keys say how to reach it, as in an `mcp.json`."""
 
     name: _Text = ""
     type: Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True)] = ""
@@ -115,14 +115,14 @@ class _Titled(_Table):
 
 
 class ConfigTable(_Titled):
-    """What `config.toml` says: what calls for the capability, and the profiles that see it."""
+    """The schema of `config.toml`: the triggers, and the profiles that see the capability."""
 
     triggers: _Texts = []
     domains: _Texts = []
 
 
 class ProviderTable(_Titled):
-    """What a provider's file says: what it requires, which tools it wants, and its servers."""
+    """The schema of a provider's file: its requirements, the tools that it wants, and its servers."""
 
     deps: _Deps = _Deps()
     roles: _Roles = _Roles()
@@ -134,9 +134,9 @@ _T = TypeVar("_T", bound=_Titled)
 
 
 def read_table(kind: type[_T], path: Path, folder: Path, notes: Notes) -> _T | None:
-    """Return what a bundle's file says; None where something is wrong with it, all of which is told.
+    """Return a bundle's file, parsed; None where it has errors, all of which are added to the notes.
 
-    Title and description are the keys', or else the head comment's.
+    Title and description come from the keys, or else from the head comment.
     """
     try:
         text = read_within(path, folder)
@@ -168,7 +168,7 @@ def read_table(kind: type[_T], path: Path, folder: Path, notes: Notes) -> _T | N
 
 
 def _unknown(table: BaseModel, place: str, separator: str = ": ") -> Iterator[tuple[str, str]]:
-    """Yield the keys that nobody knows, each with the place of its table."""
+    """Yield unknown keys, each with the place of its table."""
     for key in table.model_extra or ():
         yield place, key
     for key, value in table:
@@ -180,14 +180,14 @@ _LINE = re.compile(r"#\s*(?P<key>[A-Za-z]+):\s*(?P<value>.*)\Z")
 
 
 def head_comment(text: str) -> Mapping[str, str]:
-    """Return what the comment at the head of a file says, by keys in lower case; the first line of a key holds."""
-    told: dict[str, str] = {}
+    """Return the `KEY: value` lines of a file's head comment, by keys in lower case; a key's first line holds."""
+    values: dict[str, str] = {}
     for line in map(str.strip, text.split("\n")):
         if line and not line.startswith("#"):
             break
-        if found := _LINE.match(line):
-            told.setdefault(found["key"].lower(), found["value"].strip())
-    return told
+        if match := _LINE.match(line):
+            values.setdefault(match["key"].lower(), match["value"].strip())
+    return values
 
 
 def _shortened(text: str, longest: int) -> str:

@@ -1,4 +1,4 @@
-"""What capabilities come to for one caller: what a session keeps, what holds for a request, and what is told of it."""
+"""One caller's capabilities: what a session keeps, what holds for a request, and its summary, events and metrics."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class CapabilitiesSwitched(Event):
 
     def log(self) -> None:
         """Log which came and went, and by what."""
-        told = {"on": self.on, "off": self.off}
-        names = " ".join(f"{key}={json.dumps(','.join(value))}" for key, value in told.items() if value)
+        switched = {"on": self.on, "off": self.off}
+        names = " ".join(f"{key}={json.dumps(','.join(value))}" for key, value in switched.items() if value)
         logger.info("capabilities by=%s %s", self.by, names)
 
     def span_event(self) -> tuple[str, Mapping[str, str | int | float]]:
@@ -55,7 +55,7 @@ class CapabilitiesSwitched(Event):
 
 @dataclass(frozen=True, slots=True)
 class WordsRouted(Event):
-    """A caller's words were routed to capabilities; there are none of them in it.
+    """A caller's words were routed to capabilities; the event does not have the words.
 
     Args:
         outcome: what came of it.
@@ -76,16 +76,16 @@ class WordsRouted(Event):
     def log(self) -> None:
         """Log where words led, without the words."""
         cause = f" cause={json.dumps(self.cause)}" if self.cause else ""
-        told = self.outcome, json.dumps(self._nearest), 1000 * self.seconds, cause
-        logger.info("routed outcome=%s nearest=%s ms=%.1f%s", *told)
+        nearest, ms = json.dumps(self._nearest), 1000 * self.seconds
+        logger.info("routed outcome=%s nearest=%s ms=%.1f%s", self.outcome, nearest, ms, cause)
 
     def span_event(self) -> tuple[str, Mapping[str, str | int | float]]:
-        """Return where words led, and how long it took to tell."""
+        """Return where words led, and how long that took to find out."""
         return "agent_utilities.routed", {"outcome": self.outcome, "nearest": self._nearest, "seconds": self.seconds}
 
 
 class CapabilityMetrics:
-    """Counts what is switched, and where words lead, and tells how many capabilities there are and are on."""
+    """Counts switches and routes, and has gauges of how many capabilities there are and are on."""
 
     def __init__(self, registry: CollectorRegistry, counts: Callable[[], Mapping[str, int]]) -> None:
         self._switches = Counter(
@@ -101,8 +101,8 @@ class CapabilityMetrics:
         self._seconds = Histogram(
             "mcp_capability_route_seconds", "Time to route words.", buckets=_SECONDS, registry=registry
         )
-        for name, told in _GAUGES.items():
-            gauge = Gauge(f"mcp_capabilities_{name}", told, registry=registry)
+        for name, text in _GAUGES.items():
+            gauge = Gauge(f"mcp_capabilities_{name}", text, registry=registry)
             gauge.set_function(partial(lambda key: counts()[key], name))
 
     def count(self, event: Event) -> None:
@@ -117,14 +117,14 @@ class CapabilityMetrics:
 
 
 KEY = "capabilities"
-"""The name under which a session and a request have theirs."""
-N_TOLD = 3
-"""How many of the nearest capabilities are told with a decision."""
+"""The name under which sessions and requests keep their capabilities."""
+N_NEAREST = 3
+"""How many of the nearest capabilities a route's summary has."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionCapabilities:
-    """The capabilities of one session; each method returns what there is after one more step."""
+    """The capabilities of one session, immutable: each method returns the next state."""
 
     active: Active = ()
     words: str = ""
@@ -132,20 +132,20 @@ class SessionCapabilities:
     route: Route | None = None
     """Where they led; None before any were routed."""
     brought: tuple[str, ...] = ()
-    """The names that its requests bring, mostly the same with each."""
+    """The names that its requests send, mostly the same with each."""
 
     def adopting(self, names: Sequence[str], usable: Container[str], most: int) -> SessionCapabilities:
-        """Take the names that a request brings: a session begins with them, one under way enables what is new in them.
+        """Enable the names that a request sends: all at a session's first request, only new ones afterwards.
 
-        What is active and is not usable any more is given up.
+        Active capabilities that are no longer usable are dropped.
         """
-        active, given = tuple(name for name in self.active if name in usable), tuple(names)
-        if (active, given) == (self.active, self.brought):
+        active, sent = tuple(name for name in self.active if name in usable), tuple(names)
+        if (active, sent) == (self.active, self.brought):
             return self
-        if given != self.brought:
-            for name in brought([name for name in given if name not in self.brought], usable, most):
+        if sent != self.brought:
+            for name in brought([name for name in sent if name not in self.brought], usable, most):
                 active = enable(active, name, most)
-        return replace(self, active=active, brought=given)
+        return replace(self, active=active, brought=sent)
 
 
 NO_CAPABILITIES = SessionCapabilities()
@@ -154,13 +154,13 @@ NO_CAPABILITIES = SessionCapabilities()
 
 @dataclass(frozen=True, eq=False)
 class CallerCapabilities:
-    """What capabilities come to for one request.
+    """The capabilities of one request's caller.
 
     Args:
-        active: what is active for the caller, beside what is for everybody.
-        fixed: what is on for everybody and they may use.
-        usable: what there is for them.
-        added, removed: what this request switched on by its words, and what gave way.
+        active: those that are active for the caller, beside the fixed ones.
+        fixed: those that are on for everybody and that the caller may use.
+        usable: all that the caller may use.
+        added, removed: those that this request's words switched on, and those that were evicted.
         route: where its words led; None where none were routed.
         cause: why a capability that its words call for is not switched on; empty where none is called for, or it is.
     """
@@ -174,7 +174,7 @@ class CallerCapabilities:
     cause: str = ""
 
     def now(self, request: Request) -> Active:
-        """Return what is active at this moment: other requests of the session may have changed it."""
+        """Return the capabilities that are active now: other requests of the session may have changed them."""
         return self.active if request.session is None else request.session.get(KEY, NO_CAPABILITIES).active
 
     @property
@@ -185,13 +185,13 @@ class CallerCapabilities:
 
     @property
     def written(self) -> str:
-        """The value of `capabilities` by which another request has the same."""
+        """The value of `capabilities` with which another request has the same ones active."""
         return ",".join(self.active)
 
     def used(self, request: Request, names: Container[str]) -> CallerCapabilities:
-        """Return what there is once some capabilities count as used.
+        """Return the same with some capabilities marked as used last.
 
-        A session keeps that; a caller without one is told it, to bring it along.
+        A session keeps that order; a caller without one receives it, to send it with the next request.
         """
         if request.session is None:
             return replace(self, active=used(self.active, names))
@@ -199,55 +199,55 @@ class CallerCapabilities:
         return replace(self, active=kept.active)
 
     def news(self, request: Request) -> dict[str, Any] | None:
-        """Return what is told of it with a result; None where a caller would learn nothing that matters."""
+        """Return the summary to send with a result; None where it has no news for the caller."""
         is_news = bool(self.added or self.removed or self.cause)
         return self.summary() if is_news or (request.session is None and self.active) else None
 
     def summary(self) -> dict[str, Any]:
-        """Return what is told of it in `_meta`: never to a model as a turn."""
-        told: dict[str, Any] = {"active": list(self.active), "value": self.written}
+        """Return the summary for `_meta`, which is never sent to a model as a turn."""
+        summary: dict[str, Any] = {"active": list(self.active), "value": self.written}
         named = {"fixed": self.fixed, "activated": self.added, "evicted": self.removed}
-        told |= {key: list(names) for key, names in named.items() if names}
+        summary |= {key: list(names) for key, names in named.items() if names}
         if self.route is not None:
-            told["route"] = _route_told(self.route)
+            summary["route"] = _route_summary(self.route)
         if self.cause:
-            told["cause"] = self.cause
-        return told
+            summary["cause"] = self.cause
+        return summary
 
 
 def caller_capabilities(request: Request) -> CallerCapabilities:
-    """Return what capabilities come to for a request; nothing where nobody has asked yet."""
-    found: CallerCapabilities = request.values.get(KEY) or CallerCapabilities()
-    return found
+    """Return the capabilities of a request's caller; none before they were determined."""
+    capabilities: CallerCapabilities = request.values.get(KEY) or CallerCapabilities()
+    return capabilities
 
 
-def _route_told(route: Route) -> dict[str, Any]:
-    """Return a routing decision as it is told: the nearest three with scores, and what had to be cleared."""
-    told: dict[str, Any] = {"scores": [[name, round(score, 3)] for name, score in route.scores[:N_TOLD]]}
+def _route_summary(route: Route) -> dict[str, Any]:
+    """Return a route's summary: the nearest three with scores, and the gate that they had to clear."""
+    summary: dict[str, Any] = {"scores": [[name, round(score, 3)] for name, score in route.scores[:N_NEAREST]]}
     if route.gate is not None:
-        told |= {"threshold": round(route.gate.threshold, 3), "margin": round(route.gate.margin, 3)}
+        summary |= {"threshold": round(route.gate.threshold, 3), "margin": round(route.gate.margin, 3)}
     if route.cause:
-        told["cause"] = route.cause
+        summary["cause"] = route.cause
     if route.by_words:
-        told["by"] = "words"
-    return told
+        summary["by"] = "words"
+    return summary
 
 
 def named_by(
     selection: Selection, field: FieldName = "capabilities", channels: Sequence[Channel] = CALLER_CHANNELS
 ) -> tuple[str, ...]:
-    """Return what a caller names, as they name it: by the channel that holds over the others."""
+    """Return the names that a caller sends in a field, by the highest channel that has it."""
     for channel in reversed(channels):
         if (setting := selection.get(field, channel)) is not None and isinstance(setting.value, tuple):
             return setting.value
     return ()
 
 
-def with_news(result: dict[str, Any], told: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return a result that tells what is on from now on, where that is news to its caller."""
-    # What a server behind has there may be anything.
-    meta = given if isinstance(given := result.get("_meta"), dict) else {}
-    own = given if isinstance(given := meta.get(META_KEY), dict) else {}
-    if told is None or KEY in own:  # the tool that switches them has told it
+def with_news(result: dict[str, Any], summary: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a result with a summary of what is on in its `_meta`, where there is news."""
+    # An upstream's `_meta` may be anything.
+    meta = value if isinstance(value := result.get("_meta"), dict) else {}
+    own = value if isinstance(value := meta.get(META_KEY), dict) else {}
+    if summary is None or KEY in own:  # the `capability` tool has put it there
         return result
-    return {**result, "_meta": {**meta, META_KEY: {**own, KEY: told}}}
+    return {**result, "_meta": {**meta, META_KEY: {**own, KEY: summary}}}

@@ -1,4 +1,4 @@
-"""What capabilities need to have installed: looked for, and installed where a gateway's operator allows that."""
+"""Look for what capabilities require, and install it where a gateway's operator allows that."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ logger = logging.getLogger("agent_utilities.gateway")
 LIMIT_S = 600.0
 """Seconds that an installer may take."""
 KEPT_LINES = 20
-"""The most lines that are told of one piece of an installer's output."""
+"""The most lines that are reported of one piece of an installer's output."""
 MAX_LINE_CHARACTERS = 300
 _MAX_LINE_BYTES = 4 * MAX_LINE_CHARACTERS
-# Both of its outputs go one way, so that their lines keep their order; the script's path is an argument, not shell.
+# stdout and stderr are one stream, so that lines keep their order; the script's path is an argument, not shell.
 _RUN = 'exec "$0" "$1" </dev/null >&2'
 _ENDED_WELL = "ended well"
 _ASKS_NOTHING = {"DEBIAN_FRONTEND": "noninteractive", "NONINTERACTIVE": "1"}
-"""Variables by which apt and Homebrew are told that nobody answers."""
+"""Variables that tell apt and Homebrew to ask nothing."""
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}/[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
 _PROGRAM = re.compile(r"/?[A-Za-z0-9_][\w.+@-]*(/[\w.+@-]+)*", re.ASCII)
 _ASKING = re.compile(r"(?:command -[vV]|which|type(?: -[pP])?|hash) ")
-"""How a shell is asked whether there is a command: what is asked for stands after it."""
+"""How a script checks for a command, whose name follows."""
 _TESTS = frozenset({"test", "if", "for", "while", "case", "source", "eval", "exec", "set", "export", "true", "false"})
 """First words that say nothing of whether something is installed."""
 
@@ -55,9 +55,9 @@ class Requirement:
     """Something that must be installed.
 
     Args:
-        name: as the capability names it, `OWNER/TOOL`.
-        check: the command that its script says to look for, verbatim; empty where it says none.
-        script: what would install it; None where there is no such script.
+        name: as the capability has it, `OWNER/TOOL`.
+        check: the command that its script says to look for, verbatim; empty where it has none.
+        script: the script that installs it; None where there is no such script.
         problem: why `script` is None, for a person; empty where there is one.
     """
 
@@ -68,9 +68,9 @@ class Requirement:
 
     @property
     def program(self) -> str:
-        """The program that its check is about; empty where that can't be told without a shell."""
-        asked = _ASKING.sub("", self.check, count=1) if _ASKING.match(self.check) else self.check
-        word = next(iter(asked.split(maxsplit=1)), "")
+        """The program that its check looks for; empty where only a shell could say."""
+        command = _ASKING.sub("", self.check, count=1) if _ASKING.match(self.check) else self.check
+        word = next(iter(command.split(maxsplit=1)), "")
         return word if _PROGRAM.fullmatch(word) and word not in _TESTS else ""
 
     def why_missing(self, path: str) -> str:
@@ -86,7 +86,7 @@ class Requirement:
 
 
 def read_requirement(name: str, tap: Path) -> Requirement:
-    """Return what a tap, the folder that `deps/` stands in, says of a requirement; what can't be read is told in it."""
+    """Return a requirement as its script in a tap's `deps/` describes it, with the problem where that can't be read."""
     if not _NAME.fullmatch(name) or ".." in name:
         what = f"{shown(name)!r} names no requirement: write OWNER/TOOL, as in docker/docker"
         return Requirement(name, problem=what)
@@ -103,8 +103,8 @@ def read_requirement(name: str, tap: Path) -> Requirement:
 class Toolchains:
     """Looks for what capabilities require, and installs it where that is allowed.
 
-    Installers run one at a time, since package managers lock each other out. Each runs for one who asked: cancelled
-    with them, it is ended with all that it started. The operator alone allows it, by `allow_install`.
+    Installers run one at a time, since package managers lock each other out. Each runs for one request, and is ended
+    with all that it started when that is cancelled. The operator alone allows it, by `allow_install`.
     """
 
     def __init__(self, *, environ: Mapping[str, str], allow_install: bool, limit_s: float = LIMIT_S) -> None:
@@ -113,26 +113,26 @@ class Toolchains:
         self._turn = asyncio.Lock()
 
     async def missing(self, capabilities: Iterable[Capability]) -> Mapping[str, list[str]]:
-        """Return, of capabilities that lack what they require, a line for each of that, by name."""
-        told: dict[str, list[str]] = {}
+        """Return a line for each missing requirement, by capability; those that lack nothing are left out."""
+        lines: dict[str, list[str]] = {}
         for each in capabilities:
-            if lacking := [self._told(*found) for found in await self._look(each.require, each.tap) if found[1]]:
-                told[each.name] = lacking
-        return told
+            if lacking := [self._line(*state) for state in await self._look(each.require, each.tap) if state[1]]:
+                lines[each.name] = lacking
+        return lines
 
     async def satisfy(self, capability: Capability, on_line: OnLine) -> list[str]:
-        """Install what is missing of what a capability requires, where that is allowed.
+        """Install a capability's missing requirements, where that is allowed.
 
-        Return a line for each requirement that is not there: what is missing, and who can do what about it.
+        Return a line for each that is still missing, with who can do what about it.
         """
         lines = []
         for requirement, why in await self._look(capability.require, capability.tap):
             may_install = why and requirement.script is not None and self._allow_install
-            if told := await self._install(requirement, capability.tap, on_line) if may_install else why:
-                lines.append(self._told(requirement, told))
+            if why := await self._install(requirement, capability.tap, on_line) if may_install else why:
+                lines.append(self._line(requirement, why))
         return lines
 
-    def _told(self, requirement: Requirement, why: str) -> str:
+    def _line(self, requirement: Requirement, why: str) -> str:
         if requirement.script is None:
             return why
         run = f"run 'bash deps/{requirement.name}.sh' in the folder that it is from"
@@ -140,7 +140,7 @@ class Toolchains:
         return f"{requirement.name}: {why}{'' if self._allow_install else hint}"
 
     async def _look(self, names: Sequence[str], tap: Path) -> list[tuple[Requirement, str]]:
-        """Return requirements of a tap, in their order, each with why it is not there; empty where it is."""
+        """Return requirements of a tap, in their order, each with why it is missing; empty where it is installed."""
 
         def look() -> list[tuple[Requirement, str]]:
             path = self._program_path()
@@ -149,7 +149,7 @@ class Toolchains:
         return await in_daemon_thread(look) if names else []
 
     async def _install(self, requirement: Requirement, tap: Path, on_line: OnLine) -> str:
-        """Return why a requirement is not there, once its installer has run; empty where it is."""
+        """Run a requirement's installer, and return why it is still missing; empty where it is installed."""
 
         def tell(line: str) -> None:
             on_line(f"{requirement.name}: {line}")
@@ -170,10 +170,10 @@ class Toolchains:
             return f"{why}; its installer {how}" if why else ""
 
     async def _run(self, script: Path, tell: OnLine) -> str:
-        """Run a script by bash; return how it ended, with its last word.
+        """Run a script by bash; return how it ended, with its last line.
 
-        It can't ask anything, and has no secret of ours. It runs in a session of its own. Whatever it has started has
-        ended when this returns or is cancelled; where the gateway is killed, the guard ends it.
+        It has no stdin and none of our secrets, and runs in a session of its own. Whatever it started has ended when
+        this returns or is cancelled; where the gateway is killed, the guard ends it.
         """
         last, rest, how = "", b"", f"was ended after {self._limit_s:g} s"
 

@@ -1,4 +1,4 @@
-"""What there is of capabilities, which are active for one caller, and whether words switch one on; with no clock."""
+"""The values of capabilities and their pure rules: what one brings, which are active, and whether words enable one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class CapabilityServer:
-    """A server that a capability brings along.
+    """A server that a capability brings.
 
     Args:
         name: its name in the file: the namespace of patterns, and of its tools on a gateway.
-        entry: how it is reached, in the words of a server's entry in an `mcp.json`, its variables not filled in.
-        tools: the only tools that are wanted of it, as it calls them; empty for all.
+        entry: how it is reached, as a server's entry in an `mcp.json`, its variables not filled in.
+        tools: the only tools that are wanted of it, by its own names; empty for all.
         source: where it stands, such as `browser/playwright.toml: mcp.servers.playwright`.
     """
 
@@ -35,15 +35,15 @@ class Capability:
         name: its folder's name.
         source: the provider's file, such as `capabilities/browser/playwright.toml`.
         tap: the folder that `deps/` stands in, with the installers of what it requires.
-        title, description: what people and models read of it; empty where nobody wrote any.
+        title, description: its texts for people and models; empty where it has none.
         provider: the provider's name: the file's without `.toml`.
-        triggers: sentences that call for it; without any it is only ever enabled by name.
+        triggers: sentences that call for it; without any it is only enabled by name.
         domains: the profiles that see it; empty for every one.
         require: what must be installed, as `OWNER/TOOL`.
         server_refs: names of the servers that it uses: its own, or the gateway's.
         allowed_tools: patterns of the tools that are wanted, as `SERVER:GLOB` or `GLOB`; None for all.
-        servers: those that it brings along.
-        built_in: names of servers that are part of another host, and that nothing can be had of here.
+        servers: those that it brings.
+        built_in: names of servers that are part of another host, and don't exist here.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Capability:
     built_in: tuple[str, ...] = ()
 
     def patterns_for(self, server: str) -> tuple[str, ...]:
-        """Return the globs of the tools that are wanted of a server in the file, as it calls them; `("*",)` for all."""
+        """Return globs of the tools that are wanted of a server, by its own names; `("*",)` for all."""
         own = next((each.tools for each in self.servers if each.name == server), ())
         if self.allowed_tools is None:
             return own or ("*",)
@@ -73,14 +73,14 @@ class Capability:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """Every capability that the folders have, and what could not be taken of them.
+    """Every capability of some folders, and their errors.
 
     Args:
-        by_name: in the folders' order, a later folder's in the place of an earlier one's of its name.
-        problems: one line each: file, key, value, and what would do. What they concern is left out.
-        notices: one line each, of what is passed over and harms nothing.
+        by_name: in the folders' order; a later folder's capability replaces an earlier one's of its name.
+        problems: one line for each error: file, key, value, and what would do. Its bundle is left out.
+        notices: one line for each harmless thing that is ignored.
         files: every file that was read or looked for, to be watched.
-        broken: the names of those that something is wrong with, and that are left out.
+        broken: the names of the capabilities that are left out for their errors.
     """
 
     by_name: Mapping[str, Capability] = field(default_factory=dict)
@@ -96,16 +96,16 @@ class Capabilities:
 
 
 MAX_ACTIVE = 4
-"""The most that are active where the operator does not say how many; those that they fixed do not count."""
+"""The most active capabilities by default; fixed ones do not count."""
 
 Active = tuple[str, ...]
 """Names of the active capabilities, each once, the least recently used first."""
 
 
 def enable(active: Active, name: str, most: int) -> Active:
-    """Return what is active once a capability is enabled: where there are too many, the least recently used gives way.
+    """Return what is active once a capability is enabled; where there are too many, the least recently used is evicted.
 
-    One that is active already counts as used, and nothing gives way; where `most` is 0, nothing is ever active.
+    One that is active already is marked as used, and nothing is evicted; where `most` is 0, nothing is ever active.
     """
     if name in active:
         return used(active, (name,))
@@ -113,34 +113,34 @@ def enable(active: Active, name: str, most: int) -> Active:
 
 
 def difference(before: Active, after: Active) -> tuple[Active, Active]:
-    """Return what came by one or more steps, and what went or gave way."""
+    """Return what was added between two states, and what was removed."""
     came = tuple(name for name in after if name not in before)
     return came, tuple(name for name in before if name not in after)
 
 
 def used(active: Active, names: Container[str]) -> Active:
-    """Return the same with some of them counting as used last; those that are not active are passed over."""
+    """Return the same with some names moved to the end, as used last; names that are not active are ignored."""
     return tuple(sorted(active, key=lambda name: name in names))
 
 
 def brought(names: Sequence[str], usable: Container[str], most: int) -> Active:
-    """Return what of a caller's list is active: what they may use, the last ones where they are too many."""
-    # The last mention of a name counts: what is used again is used last.
+    """Return the names of a caller's list that are active: those that they may use, the last ones of too many."""
+    # The last mention of a name counts.
     known = [name for name in dict.fromkeys(reversed(names)) if name in usable][: max(0, most)]
     return tuple(reversed(known))
 
 
 LEAST_CHARACTERS = 8
-"""Fewer are routed to nothing, once what no user wrote is stripped."""
+"""Shorter messages, without pasted text, are not routed."""
 
 
 SURPLUS_PER_LEAD = 10.0
-"""How much of a score is worth a lead of 1: a best that is far over the threshold needs less of it."""
+"""The surplus over the threshold that is worth a lead of 1: a best score far over it needs less of a lead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """When a capability is activated unasked.
+    """The condition under which words activate a capability.
 
     Args:
         threshold: the least score of the best.
@@ -154,7 +154,7 @@ class Gate:
     margin_of_one: float = 0.0
 
     def for_best(self, score: float, n_words: int) -> Gate:
-        """Return the gate for a best score of what was said, of which so many different words say something."""
+        """Return the gate for a best score, of a message with so many different words that aren't stopwords."""
         margin = self.margin_of_one / max(1, n_words) ** 2 - max(0.0, score - self.threshold) / SURPLUS_PER_LEAD
         return Gate(self.threshold, max(self.margin, margin))
 
@@ -170,9 +170,9 @@ class Route:
     Args:
         scores: name and score of every capability that was scored, best first; equal ones by name.
         activated: the best, where it clears the gate.
-        gate: what had to be cleared, its margin as it was for what was said; None where nothing was scored.
-        cause: why nothing is activated, as a person reads it; empty where something is.
-        by_words: whether words alone were compared, for want of vectors.
+        gate: the gate for this message; None where nothing was scored.
+        cause: why nothing is activated, for a person; empty where something is.
+        by_words: whether words alone were compared, without vectors.
     """
 
     scores: tuple[tuple[str, float], ...] = ()
@@ -183,7 +183,7 @@ class Route:
 
     @property
     def outcome(self) -> Outcome:
-        """What came of it, for those who count."""
+        """The outcome, for metrics."""
         if self.activated is not None:
             return "activated"
         if self.gate is None or not self.scores:

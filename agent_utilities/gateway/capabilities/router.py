@@ -1,9 +1,9 @@
-"""Which capability a user's words call for: which they wrote themselves, and how triggers are made ready behind.
+"""Route a user's words to a capability: strip what they pasted, then compare the rest with triggers.
 
-Pasted are lines that a program wrote, such as stack traces, logs, JSON, tables and code. What they are about is not
-what is asked for: a log that names a database calls for no query. So what is said around them is read alone. A line is
-told by its form, whatever program wrote it: how few of its words are plain ones, how it begins, whether it stands in
-columns.
+Pasted lines are those that a program wrote, such as stack traces, logs, JSON, tables and code. Their subject is not
+the user's: a log that names a database calls for no query. So only the text around them is read. A pasted line is
+recognized by its form, whatever program wrote it: how few of its words are plain ones, how it begins, whether it stands
+in columns.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _VOID = frozenset("area base br col embed hr img input link meta source track wb
 
 
 def intent_text(text: str) -> str:
-    """Return a message without its XML blocks and what else was pasted into it; as it is where it has neither.
+    """Return a message without its XML blocks and pasted lines; unchanged where it has neither.
 
     A tag that is never closed is prose or code (`centre a <div>`, `List<int>`) and stays. At the start of a line it
-    opens a block whose end was cut off: nothing after it is known to be the user's, and all of that goes.
+    opens a block whose end was cut off: everything after it is dropped, as it may not be the user's.
 
     >>> intent_text('<log level="x">kubectl: refused</log> why is a < b for List<int>?')
     'why is a < b for List<int>?'
@@ -92,7 +92,7 @@ def _starts_line(text: str, place: int) -> bool:
 
 
 _N_CHARACTERS = 240
-"""Of a line, that are looked at."""
+"""Characters of a line that are looked at."""
 _MANY, _N_COLUMNS, _N_IN_A_ROW = 3, 3, 3
 _MOST, _LARGE, _SMALL = 0.6, 0.4, 0.15
 """Shares of words that are not plain: of few words, where there are three of them, and beside lines of a program."""
@@ -104,7 +104,7 @@ _PLAIN = re.compile(
 )
 """A word as people write it: without capitals, marks and digits inside. Scripts without spaces are words too."""
 _NUMBER = re.compile(r"[^\w{}\[\]|\\]*+(?:v?\d++(?:[.,:/-]\d++){0,2}\w{0,2}[^\w\s]*+)?\Z")
-"""A number, a date, a version, or marks alone: they tell nothing of who wrote them."""
+"""A number, a date, a version, or marks alone: people and programs write them alike."""
 _BEGINNING = re.compile(
     r"""\s*+(?:
       \[?\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}[T\ ,]+\d\d?:\d\d | \[?\d\d?:\d\d:\d\d | \[\s*\d+\.\d+\]
@@ -132,7 +132,7 @@ class _Look(IntEnum):
 
 
 def without_pastes(text: str) -> str:
-    r"""Return what a message says around what was pasted into it; as it is where nothing was.
+    r"""Return a message without pasted lines; unchanged where it has none.
 
     >>> without_pastes('why is this?\nKeyError: "id"\n  File "a.py", line 3, in get\nplease open an issue')
     'why is this?\nplease open an issue'
@@ -147,7 +147,7 @@ def without_pastes(text: str) -> str:
 
 
 def _looks(lines: Sequence[str]) -> list[_Look]:
-    """Return what each line looks like; all that stands between fences is pasted."""
+    """Return the look of each line; all lines between fences are pasted."""
     looks, fence = [], ""
     said = ["", *(line[:_N_CHARACTERS].strip() for line in lines), ""]
     for place, line in enumerate(lines):
@@ -179,7 +179,7 @@ def _look(line: str, is_alone: bool) -> _Look:
 
 
 def _said(looks: Sequence[_Look], places: Sequence[int]) -> Iterator[int]:
-    """Yield the lines of a paragraph that its user wrote: those of prose at its edges; a program has no other."""
+    """Yield the lines of a paragraph that its user wrote: prose before and after its pasted lines."""
     certain = [place for place in places if looks[place] is _Look.PASTED]
     if not certain:
         yield from places if any(looks[place] is _Look.PROSE for place in places) else ()
@@ -194,9 +194,9 @@ def _said(looks: Sequence[_Look], places: Sequence[int]) -> Iterator[int]:
 
 logger = logging.getLogger("agent_utilities.capabilities")
 
-# What a capability must clear to be activated unasked: one gate for each way of comparing, and what each is worth. It
-# holds for the model that it was measured with alone: cosines of another are on another scale. So a model that has none
-# here compares nothing, and words route in its place, under their own gate.
+# The gate that a capability must clear to be activated by words, one for each way of comparing. A gate holds only for
+# the model that it was measured with: cosines of another are on another scale. A model that has no gate here is not
+# used, and words are compared in its place, under their own gate.
 BY_WORDS = Gate(threshold=0.13, margin=0.002, margin_of_one=0.5)
 """Words alone."""
 
@@ -204,8 +204,8 @@ BY_MODEL: Mapping[str, Gate] = {
     PLAIN_NAME: Gate(threshold=0.1, margin=0.002, margin_of_one=1.15),
     ADAPTED_NAME: Gate(threshold=0.08, margin=0.002, margin_of_one=1.15),
 }
-"""Vectors and words, by the model's name. What both come to, also where they are chosen apart, is told by
-`benchmarks/capability_routing.py` and docs/ranking.md."""
+"""Vectors and words, by the model's name. `benchmarks/capability_routing.py` and docs/ranking.md have what they were
+measured by."""
 
 _VECTORS_S = 1.0
 _N_REMEMBERED_CHARACTERS = 8_192
@@ -213,35 +213,35 @@ _ROUTES_BYTES = 2 << 20
 _SCORE_BYTES = 200
 
 Triggers = Mapping[str, tuple[str, ...]]
-_Asked = tuple[bytes, frozenset[str]]
+_Key = tuple[bytes, frozenset[str]]
 
 
 @dataclass(frozen=True, eq=False)
 class _Ready:
-    """Triggers that are ready.
+    """Indexed triggers.
 
     Args:
-        embedder: what embeds messages to be held against them; None where words alone are compared.
-        cause: why that is, where vectors were asked for.
+        embedder: embeds messages to be compared with them; None where words alone are compared.
+        cause: why words alone are compared, where vectors were configured.
     """
 
     index: TriggerIndex
     embedder: Embedder | None = None
     cause: str = ""
-    routes: BoundedCache[_Asked, Route] = field(default_factory=lambda: BoundedCache(_ROUTES_BYTES, _weigh))
+    routes: BoundedCache[_Key, Route] = field(default_factory=lambda: BoundedCache(_ROUTES_BYTES, _weigh))
 
 
 class CapabilityRouter:
-    """Routes what users say to capabilities; by words alone as long as vectors can't be had.
+    """Routes users' messages to capabilities; by words alone while there are no vectors.
 
-    Nothing is made ready on the request path: `take` has it done in a thread. Scores are a matter of what a caller may
-    use alone, so that they learn nothing of what they may not.
+    Nothing is indexed on the request path: `use` does it in a thread. Scores depend only on what a caller may use, so
+    that they tell nothing of other capabilities.
 
     Args:
         embedder: the ranker's own; None compares words alone.
-        cause: why nothing is ever routed; empty where something is.
-        retry_s: seconds between tries to have vectors.
-        vectors_s: seconds after which words alone are compared, where a message is not embedded yet.
+        cause: why nothing is ever routed; empty where routing is on.
+        retry_s: seconds between attempts to embed the triggers.
+        vectors_s: seconds within which a message must be embedded; else words alone are compared.
     """
 
     def __init__(
@@ -264,55 +264,55 @@ class CapabilityRouter:
 
     @classmethod
     def of(cls, rankers: Rankers) -> CapabilityRouter:
-        """Return what routes by the embedder of what ranks tools."""
+        """Return a router that uses the embedder of the tools' ranker."""
         if rankers.is_off:
             return cls(cause="ranking is off")
         return cls(None if rankers.by_meaning is None else rankers.by_meaning.embedder)
 
     @property
     def is_ready(self) -> bool:
-        """Whether what was taken last is compared as well as it can be for now."""
+        """Whether the last triggers are indexed, as well as they can be for now."""
         return self._ready is not None and self._preparing is not None and self._preparing.done()
 
     @property
     def cause(self) -> str:
-        """Why nothing is routed, or less well than it could be; empty where neither holds."""
+        """Why nothing is routed, or by words alone; empty where neither is so."""
         if self._off:
             return self._off
         return "the triggers are not read yet" if self._ready is None else self._ready.cause
 
     def use(self, triggers: Triggers) -> None:
-        """Take what there is now; returns at once, and what changed is made ready behind."""
-        given = {name: tuple(texts) for name, texts in triggers.items() if texts}
-        if not self._off and given != self._triggers:
-            self._triggers = given
-            self._prepare_behind(given)
+        """Replace the triggers; returns at once, and by_name ones are indexed in a thread."""
+        by_name = {name: tuple(texts) for name, texts in triggers.items() if texts}
+        if not self._off and by_name != self._triggers:
+            self._triggers = by_name
+            self._prepare_behind(by_name)
 
     async def wait_until_ready(self) -> None:
-        """Wait until what was taken is ready, by words alone where vectors can't be had."""
+        """Wait until the last triggers are indexed, by words alone where they can't be embedded."""
         if self._preparing is not None:
             await asyncio.wrap_future(self._preparing)
 
     async def route(self, text: str, usable: frozenset[str]) -> Route:
-        """Return where a user's words lead among the capabilities that they may use; never fails, blocks nothing."""
+        """Return where a message leads among the capabilities that its user may use; never raises, blocks nothing."""
         ready = self._ready
         if ready is None:
             return Route(cause=self.cause)
         self._try_again()
-        asked = (key_of(text), usable) if len(text) <= _N_REMEMBERED_CHARACTERS else None
-        if asked is not None and (known := ready.routes.get(asked)) is not None:
+        key = (key_of(text), usable) if len(text) <= _N_REMEMBERED_CHARACTERS else None
+        if key is not None and (known := ready.routes.get(key)) is not None:
             return known
         try:
             route = await self._in_time(ready, text, usable)
         except Exception:
             logger.exception("can't route to a capability")
             return Route(cause="routing failed; the log says why")
-        if asked is not None and (ready.embedder is None or not route.by_words):
-            ready.routes.keep(asked, route)
+        if key is not None and (ready.embedder is None or not route.by_words):
+            ready.routes.keep(key, route)
         return route
 
     async def _in_time(self, ready: _Ready, text: str, usable: frozenset[str]) -> Route:
-        """Return a route by vectors, or by words where those can't be had in time."""
+        """Return a route by vectors, or by words where the message is not embedded in time."""
         loop = asyncio.get_running_loop()
         if ready.embedder is not None:
             by_meaning = loop.run_in_executor(self._threads, _by_meaning, ready.index, ready.embedder, text, usable)
@@ -322,13 +322,13 @@ class CapabilityRouter:
         return await in_daemon_thread(partial(_by_words, ready.index, text, usable))  # not behind a model that hangs
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Shut the threads down."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     # -- in threads ----------------------------------------------------------------------------------------------
 
     def _try_again(self) -> None:
-        """Have vectors made where they could not be had some time ago."""
+        """Retry to embed the triggers, a while after that failed."""
         if self._triggers is not None and self.is_ready and time.monotonic() >= self._retry_at:
             self._prepare_behind(self._triggers)
 
@@ -336,7 +336,7 @@ class CapabilityRouter:
         self._preparing = start_in_daemon_thread(partial(self._prepare, triggers))
 
     def _prepare(self, triggers: Triggers) -> None:
-        """Make ready what was taken, unless something else was taken meanwhile."""
+        """Index triggers, unless they were replaced meanwhile."""
         with self._lock:
             if triggers is self._triggers:
                 try:
@@ -345,7 +345,7 @@ class CapabilityRouter:
                     logger.exception("the triggers can't be read; what was read before is used on")
 
     def _make_ready(self, triggers: Triggers) -> None:
-        """Have triggers compared: at the first time by words until their vectors are there."""
+        """Index triggers: by words at first, then by vectors too."""
         self._retry_at = float("inf")
         by_words = TriggerIndex(triggers)
         if (embedder := self._embedder) is None or not triggers:
@@ -364,7 +364,7 @@ class CapabilityRouter:
 
 
 def n_said(intent: str) -> int:
-    """Return how many different words of what is said say something by themselves."""
+    """Return the number of different words of a message that aren't stopwords."""
     return len(set(words(intent)) - STOPWORDS)
 
 
@@ -386,5 +386,5 @@ def _by_meaning(index: TriggerIndex, embedder: Embedder, text: str, usable: froz
     return routed(view.by_meaning(texts.whole, vectors), BY_MODEL[embedder.provider.name], n_said(intent))
 
 
-def _weigh(asked: _Asked, route: Route) -> int:
+def _weigh(key: _Key, route: Route) -> int:
     return 1_000 + _SCORE_BYTES * len(route.scores)

@@ -1,4 +1,4 @@
-"""The servers of capabilities as upstreams of a gateway: what an operator offers, and what there is for a caller."""
+"""Capabilities' servers as upstreams of a gateway: what an operator offers, and what a caller may use of it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from agent_utilities.selection.model import fold, nearest
 
 @dataclass(frozen=True)
 class CapabilityServers:
-    """What capabilities bring to a gateway.
+    """The servers that capabilities bring to a gateway.
 
     Args:
-        configs: by its name on the gateway, each server that a capability brings along.
+        configs: each server that a capability brings, by its name on the gateway.
         by_capability: the names in `configs` that each capability brings.
         own: by capability, the gateway's own servers that it uses, and the globs of the tools that it wants of each.
-        unavailable: by capability, why it can't be enabled, and what would do; no secret is in it.
-        notices: one line each, of what is passed over or renamed.
+        unavailable: by capability, why it can't be enabled, and what would do; without secrets.
+        notices: a line for each thing that is ignored or renamed.
     """
 
     configs: dict[str, UpstreamConfig] = field(default_factory=dict)
@@ -43,10 +43,10 @@ class CapabilityServers:
 def servers_of(
     capabilities: Capabilities, own: Sequence[UpstreamConfig], environ: Mapping[str, str], folder: Path
 ) -> CapabilityServers:
-    """Return the upstreams that capabilities bring along, and which of the gateway's own they use.
+    """Return the upstreams that capabilities bring, and which of the gateway's own they use.
 
-    Two capabilities that bring one server share it; another server of a taken name is named `CAPABILITY_SERVER`. Of a
-    capability that something is missing for, such as a variable, no server is there. Programs run in the folder.
+    Two capabilities that bring the same server share it; another server of a taken name is named `CAPABILITY_SERVER`. A
+    capability that lacks something, such as a variable, brings no server. Programs run in the folder.
     """
     placing = _Placing({fold(each.name): each for each in own}, environ, folder)
     for capability in capabilities.by_name.values():
@@ -55,7 +55,7 @@ def servers_of(
 
 
 class _Placing:
-    """Places capabilities one after another, beside the gateway's own servers: the first of a server's name has it."""
+    """Places capabilities one after another, beside the gateway's own servers; the first server of a name keeps it."""
 
     def __init__(self, gateway: Mapping[str, UpstreamConfig], environ: Mapping[str, str], folder: Path) -> None:
         self._environ, self._folder = environ, folder
@@ -93,7 +93,7 @@ class _Placing:
             self.placed.own[capability.name] = own
 
     def _own(self, capability: Capability) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-        """Return the gateway's own servers that a capability refers to, and a line for each that is no server."""
+        """Return the gateway's own servers that a capability refers to, and a line for each reference to none."""
         own, lacking = dict[str, tuple[str, ...]](), list[str]()
         brought = {server.name for server in capability.servers}
         for ref in _referred_to(capability):
@@ -110,7 +110,7 @@ class _Placing:
         return own, lacking
 
     def _place(self, capability: Capability, config: UpstreamConfig) -> str:
-        """Return the name that a server has on the gateway: its own, or the first of its capability's that is free."""
+        """Place a server under its own name, or the first free one of its capability's, and return that name."""
         long = f"{capability.name}_{config.name}"
         numbered = (f"{long[: MAX_NAME - 8]}_{i}" for i in count(2))
         name = next(each for each in chain((config.name, long[:MAX_NAME]), numbered) if self._is_free(each, config))
@@ -122,7 +122,7 @@ class _Placing:
         return name
 
     def _is_free(self, name: str, config: UpstreamConfig) -> bool:
-        """Whether a name is nobody's, or another capability's for the same server: reached in the same way."""
+        """Whether a name is free, or another capability's for the same server: one that is reached in the same way."""
         there = self._by_folded_name.get(fold(name))
         if there is None:
             return fold(name) not in {fold(each.prefix or "") for each in self._gateway.values()}
@@ -132,7 +132,7 @@ class _Placing:
 
 
 def _shared(config: UpstreamConfig, other: UpstreamConfig) -> UpstreamConfig:
-    """Return one server for two capabilities: the longer time holds."""
+    """Return one server for two capabilities; the longer timeout holds."""
     descriptions = dict.fromkeys(text for text in (config.description, other.description) if text)
     return config.model_copy(
         update={
@@ -155,7 +155,7 @@ def _brings_nothing(capability: Capability) -> str:
 
 
 def _referred_to(capability: Capability) -> tuple[str, ...]:
-    """Return the names of the servers that a capability uses, those that another host has built in among them."""
+    """Return the names of the servers that a capability uses, including those built into another host."""
     return tuple(dict.fromkeys((*capability.server_refs, *capability.built_in)))
 
 
@@ -176,10 +176,9 @@ def usable_capabilities(
     """Return the names of the capabilities that a caller may learn of and enable.
 
     Args:
-        bounds: the caller's; that nothing of a capability is active yet is no reason to keep it from anybody.
+        bounds: the caller's; the rule that hides inactive capabilities is left out.
         profile: the profile that holds for them, folded; None for none.
-        seen: by server, its tools as the catalog has them, of servers whose tools are known; others are judged by the
-            server's name.
+        seen: the known tools of servers, as the catalog has them; a server without any is judged by its name.
     """
     return frozenset(
         name
@@ -192,7 +191,7 @@ def usable_capabilities(
 def _may_leave_anything(
     capability: Capability, servers: CapabilityServers, bounds: Bounds, seen: Mapping[str, Iterable[CatalogEntry]]
 ) -> bool:
-    """Whether bounds leave anything of a capability, or may once its tools are known."""
+    """Whether bounds permit anything of a capability, or may once its tools are known."""
     named = entry("tool", capability.name, tags=(capability.name,), read_only=True)
     if any(rule.refuses(named) for rule in bounds.rules if rule.name in _DENIES):
         return False
@@ -205,12 +204,12 @@ def _may_leave_anything(
         globs = () if own else config.capabilities[capability.name]
         if any(_may_permit(bounds, server, glob, config.tags) for glob in globs):
             return True
-    # What brings no server along, such as a toolchain, is judged by its own name.
+    # A capability that brings no server, such as a toolchain, is judged by its own name.
     return not brought and _permits(bounds, named)
 
 
 def _may_permit(bounds: Bounds, server: str, glob: str, tags: Iterable[str]) -> bool:
-    """Whether bounds may permit a tool that a glob names, of a server that was never seen."""
+    """Whether bounds may permit a tool that matches a glob, of a server whose tools are not known."""
     beginning, star, _ = f"{server}_{glob}".partition("*")
     unknown = entry("tool", beginning, tags=(server, *tags), read_only=True)
     return bounds.may_permit(unknown) if star else _permits(bounds, unknown)
@@ -222,16 +221,16 @@ def _permits(bounds: Bounds, judged: CatalogEntry) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Offer:
-    """What the operator offers, and where it comes from.
+    """The capabilities that the operator offers, and where they come from.
 
     Args:
         fixed: those that are on for everybody.
-        most: the most that one caller may have on besides.
+        most: the most others that one caller may have on.
         routes: whether words switch capabilities on.
-        folders: each a tap or the folder of its bundles, later over earlier; none where all stays as it is.
+        folders: each a tap or the folder of its bundles, later over earlier; without any nothing is read again.
         folder: the gateway's working folder, where servers run.
-        providers: by capability, the provider that the user chose.
-        allow_install: whether what is missing is installed when a capability is switched on.
+        providers: the provider that the user chose, by capability.
+        allow_install: whether missing requirements are installed when a capability is switched on.
     """
 
     capabilities: Capabilities = field(default_factory=Capabilities)
@@ -246,7 +245,7 @@ class Offer:
     allow_install: bool = False
 
     def read(self, own: Sequence[UpstreamConfig]) -> Offer:
-        """Return what there is now, beside the servers of a gateway's own configuration.
+        """Return the offer as the folders have it now, beside the servers of a gateway's own configuration.
 
         Raises:
             InputError: a folder is not there or can't be listed, or a capability that is to be on is not in any.
@@ -254,7 +253,7 @@ class Offer:
         return self.having(self.read_folders(), own)
 
     def read_folders(self) -> Capabilities:
-        """Return what the folders have now; of what there was, a half-finished edit takes nothing away."""
+        """Return the folders' capabilities now; a half-finished edit removes none, see `edited`."""
         capabilities = edited(self.capabilities, read_capabilities(self.folders, providers=self.providers))
         for name in self.fixed:
             if name not in capabilities.by_name:

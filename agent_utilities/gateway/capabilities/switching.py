@@ -1,4 +1,4 @@
-"""Switching capabilities on and off: what there is for each caller, what is active for them, and what runs for it."""
+"""Switch capabilities on and off: which ones each caller may use, which are active for them, and which servers run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent_utilities.catalog.model import Entry
 from agent_utilities.errors import InputError
 from agent_utilities.gateway.capabilities.caller import (
     KEY,
-    N_TOLD,
+    N_NEAREST,
     NO_CAPABILITIES,
     CallerCapabilities,
     CapabilitiesSwitched,
@@ -45,41 +45,41 @@ from agent_utilities.server.sessions import Session
 from agent_utilities.server.surface.components import entry_of
 
 LEASE_S = 600.0
-"""Seconds that a set which requests bring is kept after the last of them."""
+"""Seconds that a set which requests without a session send is kept after the last of them."""
 MOST = 16
-"""The most capabilities that requests keep in all: whoever goes through every set starts no more servers at once.
+"""The most capabilities in all such sets: whoever tries every set starts no more servers at once.
 
-The sets asked for longest ago go first; the newest is kept whatever it has.
+The least recently requested sets are evicted first; the newest is kept whatever it has.
 """
 
 
 class Holders:
-    """What everybody, each session, and requests without a session have on.
+    """The capabilities that everybody, each session, and requests without a session have on.
 
     Args:
-        fixed: what is on for everybody, always.
-        clock: seconds, never going back.
+        fixed: those that are always on for everybody.
+        clock: a monotonic clock, in seconds.
     """
 
     def __init__(self, fixed: Iterable[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
         self._fixed, self._clock = frozenset(fixed), clock
         self._sessions: dict[str, frozenset[str]] = {}
         self._leases: dict[frozenset[str], float] = {}
-        """Sets that requests brought, each with the moment of its last request, which they are in the order of."""
+        """Sets that requests sent, each with the time of its last request, the oldest first."""
 
     def hold(self, session: str, names: Iterable[str]) -> None:
-        """Have a session hold these, and nothing else."""
+        """Replace what a session holds."""
         self._sessions.pop(session, None)
         if held := frozenset(names):
             self._sessions[session] = held
 
     def lease(self, names: Iterable[str], instead_of: Iterable[str] = ()) -> None:
-        """Take note of a request without a session, for which these are active.
+        """Renew the lease of a set that is active for a request without a session.
 
         Args:
-            names: what is active for it.
-            instead_of: what it brought, where that was another set: its caller brings the new one from now on. Where
-                others still bring the old one, their next request has it kept again.
+            names: the capabilities that are active for it.
+            instead_of: the set that it sent, where that was another: its caller sends the new one from now on. Where
+                others still send the old one, their next request leases it again.
         """
         self._leases.pop(frozenset(instead_of), None)
         if leased := frozenset(names):
@@ -103,12 +103,12 @@ class Holders:
 logger = logging.getLogger("agent_utilities.capabilities")
 
 _LOOK_S = 30.0
-"""Seconds after which it is looked again whether anything is kept for nobody."""
+"""Seconds between two checks for expired leases."""
 _N_USABLE = 256
 
 
 class Switching:
-    """Switches capabilities on and off for the callers of one gateway, and has run what somebody has on."""
+    """Switches capabilities on and off for a gateway's callers, and runs the servers of those that are on."""
 
     def __init__(self, host: AgentServer, offer: Offer, upstreams: Upstreams, query: Query) -> None:
         self.host, self.offer = host, offer
@@ -123,20 +123,20 @@ class Switching:
 
     @cached_property
     def router(self) -> CapabilityRouter:
-        """What routes users' words, by the embedder of what ranks tools."""
+        """The router of users' words, with the embedder of the tools' ranker."""
         return CapabilityRouter.of(self._query.resolver.rankers())
 
     async def run(self) -> None:
-        """Have words routed, installers run where they are allowed, and files followed, until cancelled."""
+        """Follow the folders' files, and end leases, until cancelled."""
         self.router.use(self.offer.capabilities.triggers)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow())
             group.create_task(self._end_leases())
 
     async def _follow(self) -> None:
-        """Take what the folders say whenever they change; what is on stays on while it is there.
+        """Read the folders again whenever they change; what is on stays on while its bundle exists.
 
-        What can't be read any more changes nothing, and a log line says why; see `edited`.
+        A bundle that can't be read any more stays as it was, and a log line says why; see `edited`.
         """
         while self.offer.folders:
             files = self.offer.capabilities.files
@@ -158,7 +158,7 @@ class Switching:
                     break  # other files are to be watched from now on
 
     async def _end_leases(self) -> None:
-        """Stop what requests without a session had on, a while after the last of them."""
+        """Stop the servers of expired leases."""
         while True:
             await asyncio.sleep(_LOOK_S)
             try:
@@ -169,7 +169,7 @@ class Switching:
     def offer_anew(self, capabilities: Capabilities | None = None) -> None:
         """Offer other capabilities from now on, or the same beside other servers of the gateway's own.
 
-        What is active stays, as far as it is still there.
+        Active capabilities that still exist stay active.
         """
         if self.offer.folders:
             self.offer = self.offer.having(capabilities or self.offer.capabilities, self._upstreams.config.upstreams)
@@ -177,13 +177,13 @@ class Switching:
             self.router.use(self.offer.capabilities.triggers)
 
     def forget_seen(self) -> None:
-        """Judge anew what there is for whom: the tools of an upstream have changed."""
+        """Forget who may use which capabilities, as the tools of an upstream have changed."""
         self._usable.clear()
 
-    # -- what there is for a caller ----------------------------------------------------------------------------------
+    # -- what a caller may use ---------------------------------------------------------------------------------------
 
     def usable(self, caller: Selection) -> frozenset[str]:
-        """Return the names of the capabilities that there are for a caller, whatever of them is active."""
+        """Return the names of the capabilities that a caller may use, active or not."""
         slots = tuple(each for each in caller.slots if each[0][0] != KEY)
         merged = self.host.surface.merged(caller if len(slots) == len(caller.slots) else Selection(slots))
         key = merged.effective.bounds_digest, self._profile_of(caller)
@@ -198,7 +198,7 @@ class Switching:
         return usable
 
     def _profile_of(self, caller: Selection) -> str | None:
-        """Return the profile that holds for a caller, folded: their own, or else the operator's; None for none."""
+        """Return the profile that holds for a caller, folded: theirs, or else the operator's; None for none."""
         operator = self.host.surface.operator.selection
         for selection, channels in ((caller, CALLER_CHANNELS), (operator, OPERATOR_CHANNELS)):
             if named := named_by(selection, "profile", channels):
@@ -206,17 +206,17 @@ class Switching:
         return None
 
     def narrowing(self, names: Iterable[str]) -> Narrowing:
-        """Return that of what capabilities bring only what is on for everybody, or is named, is there."""
+        """Return a narrowing that hides the tools of capabilities which are neither fixed nor named."""
         return Narrowing("capabilities", capabilities=frozenset((*self.offer.fixed, *names)))
 
     # -- what a request switches -------------------------------------------------------------------------------------
 
     async def for_request(self, request: Request) -> CallerCapabilities:
-        """Return what capabilities come to for a request; what its words call for is switched on, and starts behind."""
+        """Return a request's capabilities; the one that its words call for is switched on, and starts in background."""
         named, usable = named_by(request.selection), self.usable(request.selection)
         fixed = tuple(name for name in self.offer.fixed if name in usable)
         choosable = usable.difference(fixed)
-        # A request that stands alone has what it brings for itself.
+        # A request without a session has those that it sends.
         session = request.session or Session()
         before = tuple(name for name in session.get(KEY, NO_CAPABILITIES).active if name in choosable)
         adopted = session.update(KEY, NO_CAPABILITIES, lambda kept: kept.adopting(named, choosable, self.offer.most))
@@ -224,18 +224,18 @@ class Switching:
             self._notify("name", before, adopted.active)
         words = request.words if request.is_about_tools and self.offer.routes else ""
         before, active, route, cause = await self._routed(request, session, words, usable, fixed)
-        found = CallerCapabilities(active, fixed, usable, *difference(before, active), route, cause)
+        capabilities = CallerCapabilities(active, fixed, usable, *difference(before, active), route, cause)
         if not request.is_dry:
             await self._have(request, before, active, "words")
-        return found
+        return capabilities
 
     async def _routed(
         self, request: Request, session: Session, words: str, usable: frozenset[str], fixed: Sequence[str]
     ) -> tuple[Active, Active, Route | None, str]:
-        """Return what was active before a session's words and is now, where they led, and why nothing came of it.
+        """Return what was active before a session's words, what is now, where they led, and why they switched nothing.
 
-        Words that it was routed by are not routed again. What is on already is left as it is: the same words come with
-        every request of a turn, and only calls use it.
+        The words that were routed last are not routed again. A capability that is on is not marked as used: the same
+        words come with every request of a turn, and only calls use it.
         """
         kept = session.get(KEY, NO_CAPABILITIES)
         before, cause = kept.active, ""
@@ -248,7 +248,7 @@ class Switching:
             route = await self.router.route(words, usable)
             seconds = time.perf_counter() - started_s
             if not request.is_dry:
-                self.host.notify(WordsRouted(route.outcome, route.scores[:N_TOLD], seconds, route.cause))
+                self.host.notify(WordsRouted(route.outcome, route.scores[:N_NEAREST], seconds, route.cause))
 
         def switched(kept: SessionCapabilities) -> SessionCapabilities:
             nonlocal before, cause
@@ -266,7 +266,7 @@ class Switching:
         return before, session.update(KEY, NO_CAPABILITIES, switched).active, route, cause
 
     def switched_on(self, active: Active, before: CallerCapabilities, names: Iterable[str]) -> Active:
-        """Return what comes of switching on those of some capabilities that there are for a caller and can be on."""
+        """Return what is active once some capabilities are enabled; those that can't be are skipped."""
         for name in names:
             if name in before.usable and name not in (*before.fixed, *self.offer.servers.unavailable):
                 active = enable(active, name, self.offer.most)
@@ -275,7 +275,7 @@ class Switching:
     def pins(self, names: Iterable[str]) -> frozenset[str]:
         """Return globs of the tools of the gateway's own servers that some capabilities want.
 
-        They are there without any, but may be deferred: those that an active one wants are not.
+        These tools are there without any capability, but may be deferred; those that an active one wants are not.
         """
         own = self.offer.servers.own
         wanted = ((server, glob) for name in names for server, globs in own.get(name, {}).items() for glob in globs)
@@ -284,7 +284,7 @@ class Switching:
     async def changed(
         self, request: Request, before: CallerCapabilities, active: Active, by: SwitchedBy
     ) -> CallerCapabilities:
-        """Have what is active from now on hold for a caller: in their session, or as long as requests bring it."""
+        """Replace a caller's active capabilities: in their session, or for as long as their requests send them."""
         was = before.now(request)
         added, removed = difference(was, active)
         if request.session is not None:
@@ -300,7 +300,7 @@ class Switching:
     # -- what runs ---------------------------------------------------------------------------------------------------
 
     async def _have(self, request: Request, before: Active, active: Active, by: SwitchedBy) -> None:
-        """Have run what is active for a caller: as long as their connection lasts, or a while after their requests."""
+        """Run what is active for a caller: while their session lasts, or until its lease expires."""
         if (session := request.session) is not None:
             names = session.get(KEY, NO_CAPABILITIES).active
             self.holders.hold(session.id, () if session.is_over else names)
@@ -310,7 +310,7 @@ class Switching:
         self._notify(by, before, active)
 
     async def settle(self) -> None:
-        """Have run what somebody has on, and nothing else; returns once lists show what is known of it."""
+        """Run the servers of what somebody has on, and no others; returns once lists show their known tools."""
         while (self.offer, self.holders.names()) != self._served:
             async with self._serving:
                 wanted = self.offer, self.holders.names()
@@ -328,21 +328,21 @@ class Switching:
         return [config for name, config in servers.configs.items() if name in wanted]
 
     async def seen(self, capability: str, wait_s: float) -> Sequence[str]:
-        """Wait for a capability's servers to be seen; return a line for each that is not."""
+        """Wait until a capability's servers have listed their tools; return a line for each that has not."""
         servers = self.offer.servers.by_capability.get(capability, ())
-        found = [each for name in servers if (each := self._upstreams.upstreams.get(name)) is not None]
-        unseen = [asyncio.ensure_future(_seen(each)) for each in found if each.snapshot is None]
+        upstreams = [each for name in servers if (each := self._upstreams.upstreams.get(name)) is not None]
+        unseen = [asyncio.ensure_future(_seen(each)) for each in upstreams if each.snapshot is None]
         if unseen:
             await asyncio.wait(unseen, timeout=wait_s)
-        return [_told(each) for each in found if each.snapshot is None]
+        return [_why_unseen(each) for each in upstreams if each.snapshot is None]
 
-    async def tell_changed(self, request: Request, found: CallerCapabilities) -> int:
-        """Tell a request's client of its list where other capabilities are active now, before the request is answered.
+    async def tell_changed(self, request: Request, capabilities: CallerCapabilities) -> int:
+        """Notify a request's client that its list has changed, before the answer, where other capabilities are active.
 
-        Return how many upstreams' tools the request may use then.
+        Return how many upstreams' tools the request may use now.
         """
-        merged = self.host.surface.merged(request.selection, (self.narrowing(found.active),))
-        is_other = found.active != caller_capabilities(request).active
+        merged = self.host.surface.merged(request.selection, (self.narrowing(capabilities.active),))
+        is_other = capabilities.active != caller_capabilities(request).active
         if is_other and request.client is not None and request.session is not None:
             effective, bounds = merged.effective, merged.bounds
             request.client.note(replace(request.verdict, effective=effective, bounds=bounds, judgements={}))
@@ -357,7 +357,7 @@ async def _seen(upstream: Upstream) -> None:
         await upstream.renewed()
 
 
-def _told(upstream: Upstream) -> str:
+def _why_unseen(upstream: Upstream) -> str:
     name = upstream.config.name
     if cause := upstream.state.cause:
         return f"server {name} can't be reached: {cause}; it is tried again, and its tools are listed then"

@@ -1,6 +1,6 @@
-"""Every capability of some folders, each a tap or the folder of its bundles; a bad bundle costs none of the others.
+"""Read every capability of some folders, each a tap or the folder of its bundles; a bad bundle affects no other.
 
-A bundle is a folder with the files of its providers, of which one holds, and the sentences that call for it.
+A bundle is a folder with the files of its providers, one of which holds, and its triggers.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def is_capability_name(name: str) -> bool:
 def read_capabilities(folders: Sequence[Path], *, providers: Mapping[str, str] = {}) -> Capabilities:
     """Return the capabilities of some folders, a later folder's in the place of an earlier one's of its name.
 
-    Each folder is a tap, which has `capabilities/`, or itself that of the bundles. A bundle that anything is wrong with
-    is left out, and so is an earlier folder's of its name: what was written over must not come back by a mistake.
+    Each folder is a tap, which has `capabilities/`, or itself that of the bundles. A bundle with an error is left out,
+    and so is an earlier folder's of its name: what was overridden must not come back by a mistake.
 
     Raises:
         InputError: a folder is not there, or can't be listed.
@@ -56,10 +56,10 @@ def read_capabilities(folders: Sequence[Path], *, providers: Mapping[str, str] =
     for folder in folders:
         bundles = folder / BUNDLES if (folder / BUNDLES).is_dir() else folder
         tap = bundles.parent if bundles.name == BUNDLES else bundles  # the folder that `deps/` stands in
-        found = _bundles(bundles, notes)
-        if not found:
+        paths = _bundles(bundles, notes)
+        if not paths:
             notes.notice(folder, "has no capabilities; each is a folder with a PROVIDER.toml")
-        for path in found:
+        for path in paths:
             by_name.pop(path.name, None)
             by_name[path.name] = _read_bundle(path, tap, providers.get(path.name, ""), notes)
         notes.files.append(bundles)
@@ -86,7 +86,7 @@ def _bundles(folder: Path, notes: Notes) -> list[Path]:
 
 
 def _is_bundle(path: Path, folder: Path, notes: Notes) -> bool:
-    """Whether a path is a bundle's folder; tell of one that would be, and can't."""
+    """Whether a path is a bundle's folder; one that would be but has an error is added to the notes."""
     try:
         if path.is_symlink():
             bundle_file.real_path(path, folder)
@@ -97,7 +97,7 @@ def _is_bundle(path: Path, folder: Path, notes: Notes) -> bool:
         notes.problem(path, error.what, error.hint)
         return False
     except OSError:
-        has_files = True  # what is wrong with it is told when it is read
+        has_files = True  # the error is reported when it is read
     if has_files and not is_capability_name(path.name):
         hint = "rename it: up to 128 letters, digits, `-`, `_` or `.`, and neither `all` nor `none`"
         notes.problem(folder, f"{shown(path.name)!r} can't be a capability's name", hint)
@@ -109,7 +109,7 @@ def _is_bundle(path: Path, folder: Path, notes: Notes) -> bool:
 
 
 def _read_bundle(folder: Path, tap: Path, wanted: str, notes: Notes) -> Capability | None:
-    """Return the capability that a folder of a tap describes; None where anything is wrong, all of which is told.
+    """Return the capability that a tap's folder describes; None where it has errors, all of which the notes get.
 
     `wanted` is the provider that the user chose; empty for the default.
     """
@@ -157,7 +157,7 @@ def _read_bundle(folder: Path, tap: Path, wanted: str, notes: Notes) -> Capabili
 
 
 def _triggers(triggers: Sequence[str], where: str, notes: Notes) -> tuple[str, ...]:
-    """Return the triggers that are taken; what is passed over is told."""
+    """Return the triggers within the limits; the notes say what is dropped."""
     if len(triggers) > MAX_TRIGGERS:
         notes.notice(where, f"has {len(triggers)}; the first {MAX_TRIGGERS} are taken")
     if any(len(trigger) > MAX_TRIGGER for trigger in triggers):
@@ -166,7 +166,7 @@ def _triggers(triggers: Sequence[str], where: str, notes: Notes) -> tuple[str, .
 
 
 def _chosen_file(folder: Path, names: tuple[str, ...], wanted: str) -> Path:
-    """Return the file that holds of some providers: the user's choice, the default, or the only one.
+    """Return the provider's file that holds: the user's choice, the default, or the only one.
 
     The default is what `default.toml` links to, names, or is.
     """
@@ -200,8 +200,8 @@ _PLACEHOLDER = re.compile(r"\{\{[A-Z]+(?::[^{}]*)?\}\}")
 
 
 def _servers(tables: Sequence[ServerTable], path: Path, notes: Notes) -> tuple[CapabilityServer, ...]:
-    """Return the servers of a provider's file, each read once as an `mcp.json`'s is, to tell what is wrong with it."""
-    # No variable is filled in: which are set is asked when the servers are placed on a gateway.
+    """Return the servers of a provider's file; each is read once as an `mcp.json`'s is, to find its errors."""
+    # Variables are filled in when the servers are placed on a gateway.
     reader = Reader(Reading({}, path.parent, path.parent, is_in_seconds=True, keeps_references=True))
     servers = dict[str, CapabilityServer]()
     for table in tables:
@@ -231,11 +231,11 @@ def _servers(tables: Sequence[ServerTable], path: Path, notes: Notes) -> tuple[C
 
 
 def edited(before: Capabilities, now: Capabilities) -> Capabilities:
-    """Return what the folders say now, with what can't be taken of it as it was before.
+    """Return the capabilities after an edit, with those that have errors as they were before.
 
-    A bundle that something is wrong with stays as it was, and so does one whose provider's file is empty for now:
-    editors write a file in several steps, and who has it on would lose it in the middle of their work. One whose folder
-    is gone is gone.
+    A bundle with an error stays as it was, and so does one whose provider's file is empty for now: editors write a file
+    in several steps, and callers who have it on would lose it in the middle of their work. A bundle whose folder was
+    removed is removed.
     """
     kept = {
         name: was

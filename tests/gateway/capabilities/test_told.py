@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_utilities import AgentServer
-from agent_utilities.cli.explain import _told_of_capabilities
+from agent_utilities.cli.explain import _capability_lines
 from agent_utilities.gateway.capabilities.caller import CapabilitiesSwitched, WordsRouted
 from agent_utilities.server.events import Event
 from agent_utilities.server.metrics import Metrics
@@ -106,7 +106,7 @@ def test_explain_says_what_the_words_lead_to_and_why_nothing_came() -> None:
             "cause": "web is nearest at 0.200, under the threshold of 0.275",
         },
     }
-    assert _told_of_capabilities(told) == [
+    assert _capability_lines(told) == [
         "capabilities on: git",
         "words lead to: web 0.200, git 0.100 (gate: 0.275, and 0.005 ahead of the second): web is nearest at 0.200, "
         "under the threshold of 0.275",
