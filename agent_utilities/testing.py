@@ -73,7 +73,7 @@ def memory_graph() -> ToolGraph:
 
 
 class FailingGraph:
-    """A graph that fails with one cause at whatever is asked of it.
+    """A graph of which every operation fails with one cause.
 
     Args:
         cause: what `GraphError` says; None lets everything through to `graph`, and may be set at any time.

@@ -1,4 +1,4 @@
-"""`agent-utilities access`: what rules of access come to for a caller, without a server."""
+"""`agent-utilities access`: evaluate the rules of access for a caller's claims, without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `agent-utilities` command: each of its commands is a module, which is imported when it is run."""
+"""The `agent-utilities` command: each of its commands is a module, imported when the command runs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ COMMANDS = {
     "key": ("key", "Make the key that seals what a gateway keeps of its callers."),
     "usage": ("usage", "Show what was called, what was listed and never called, and searches that found nothing."),
 }
-"""Each command's module, which has it as `app`, and what it does: to list them, none is imported."""
+"""Each command's module, which has it as `app`, and its help: listing them imports none."""
 
 
 class _Commands(TyperGroup):
-    """Imports a command that is run or asked for its help, and no other."""
+    """Imports the command that is run or whose help is shown, and no other."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] in COMMANDS:

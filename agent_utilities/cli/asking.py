@@ -1,4 +1,4 @@
-"""Asking a running server's routes, from whatever URL of it a person has at hand."""
+"""Send requests to a running server's routes, from any URL of it that a person has at hand."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Pairs = list[tuple[str, str]]
 
 
 class ServerError(AgentUtilitiesError):
-    """The server could not be asked, or did not answer as one of ours."""
+    """The server could not be reached, or did not answer as one of ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerUrl:
-    """A server's URL, taken apart.
+    """A server's URL, parsed.
 
     Args:
         base: the server's own, without an endpoint.
         endpoint: `mcp`, `sse`, `tools` or `context`; empty without one.
         tail: the selection in the path, such as `/x/git/readonly`; empty without one.
-        query: the items of the query.
+        query: the names and values of the query.
     """
 
     base: str
@@ -37,29 +37,29 @@ class ServerUrl:
 
 
 def server_url(url: str) -> ServerUrl:
-    """Return a URL taken apart."""
+    """Return a URL, parsed."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise InputError("not an HTTP URL", url, "argument URL", "give one such as http://127.0.0.1:8001/mcp")
-    found = _PATH.fullmatch(parts.path)
-    assert found is not None, "whatever follows an endpoint or none is a part of the base"
-    path, endpoint, tail = found.groups(default="")
+    match = _PATH.fullmatch(parts.path)
+    assert match is not None, "whatever follows an endpoint or none is a part of the base"
+    path, endpoint, tail = match.groups(default="")
     base = urlunsplit((parts.scheme, parts.netloc, path, "", ""))
     return ServerUrl(base, endpoint, tail, query_pairs(parts.query.encode("utf-8", "surrogatepass")))
 
 
 def mcp_url(url: str) -> str:
-    """Return where a client connects, of every URL that the routes are asked by."""
+    """Return the URL that a client connects to, for any URL of a server or of its routes."""
     server, parts = server_url(url), urlsplit(url)
     if server.endpoint in ("mcp", "sse") or (not server.endpoint and parts.path.strip("/")):
         return url
     return f"{server.base}/mcp{server.tail}" + (f"?{parts.query}" if parts.query else "")
 
 
-def pairs(given: list[str] | None, option: str, shape: str = "name=value") -> Pairs:
+def pairs(texts: list[str] | None, option: str, shape: str = "name=value") -> Pairs:
     """Return the names and values of a repeated option."""
     read = []
-    for pair in given or []:
+    for pair in texts or []:
         key, separator, value = pair.partition("=")
         if not separator or not key.strip():
             raise InputError(f"not {shape}", pair, f"option {option}", f"write it as {shape}")
@@ -68,12 +68,11 @@ def pairs(given: list[str] | None, option: str, shape: str = "name=value") -> Pa
 
 
 def ask(url: str, query: Pairs, headers: Pairs, key: str, what: str) -> dict[str, Any]:
-    """Return the JSON that a route answers."""
+    """Return the JSON of a route's answer, which must have a key."""
     import httpx2
 
     try:
-        asked = f"{url}?{urlencode(query)}" if query else url
-        response = httpx2.get(asked, headers=headers, timeout=_TIMEOUT_S)
+        response = httpx2.get(f"{url}?{urlencode(query)}" if query else url, headers=headers, timeout=_TIMEOUT_S)
         is_json = response.headers.get("content-type", "").startswith("application/json")
         body = response.json() if response.status_code in (200, 400, 401, 403, 404, 503) and is_json else {}
     except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeEncodeError, ValueError) as error:
@@ -83,13 +82,13 @@ def ask(url: str, query: Pairs, headers: Pairs, key: str, what: str) -> dict[str
         raise InputError(**{key: str(body["error"].get(key)) for key in ("what", "value", "source", "hint")})
     if key not in body:
         hint = "send --header authorization=…" if response.status_code in (401, 403) else "is it one of ours?"
-        told = f" ({said[:200]})" if isinstance(said := body.get("error_description"), str) else ""
-        raise ServerError(f"{url!r} answered {response.status_code} without {what}{told}; {hint}")
+        why = f" ({said[:200]})" if isinstance(said := body.get("error_description"), str) else ""
+        raise ServerError(f"{url!r} answered {response.status_code} without {what}{why}; {hint}")
     return body
 
 
 async def list_tools(url: str) -> tuple[list[dict[str, Any]], str]:
-    """Return the tools of a server that any URL of it names, as `tools/list` has them, and its name."""
+    """Return a server's tools, as `tools/list` has them, and its name, from any URL of it."""
     from fastmcp import Client
 
     place = mcp_url(url)
@@ -98,5 +97,5 @@ async def list_tools(url: str) -> tuple[list[dict[str, Any]], str]:
             tools = [tool.model_dump(mode="json", by_alias=True) for tool in await client.list_tools()]
             return tools, client.server_info.name if client.server_info else ""
     except Exception as error:
-        told = error or type(error).__name__
-        raise ServerError(f"can't list the tools of {url!r}: {told}; is the server running?") from None
+        why = error or type(error).__name__
+        raise ServerError(f"can't list the tools of {url!r}: {why}; is the server running?") from None

@@ -1,4 +1,4 @@
-"""`agent-utilities audit`: what shows in a record of calls that somebody tampered with."""
+"""`agent-utilities audit`: verify a record of calls, and print its heads."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def verify(file: Path, head: Annotated[list[str] | None, typer.Option(metavar="H
         for text in texts:
             console.print(f"[{style}]{plain(text)}[/]", soft_wrap=True)
     n_lines = counted(sum(chain.n_lines for chain in report.chains.values()), "line")
-    found = f"[red]{counted(len(report.tampering), 'sign')} of tampering[/]" if report.tampering else "no tampering"
-    console.print(f"{n_lines} in {counted(len(report.chains), 'chain')}: {found}")
+    result = f"[red]{counted(len(report.tampering), 'sign')} of tampering[/]" if report.tampering else "no tampering"
+    console.print(f"{n_lines} in {counted(len(report.chains), 'chain')}: {result}")
     return min(1, len(report.tampering))
 
 

@@ -1,4 +1,4 @@
-"""`agent-utilities capabilities`: what each bundle in some folders comes to, and making one."""
+"""`agent-utilities capabilities`: check, list and make bundles, and try which one words lead to."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ Row = dict[str, Any]
 
 
 def _read(named: Sequence[str] | None, providers: list[str] | None, config: Path | None) -> Row:
-    """Return what folders come to, the user's own where none is named, as `--json` prints it.
+    """Return the report on some folders, or on the user's own where none is named, as `--json` prints it.
 
-    A problem leaves a bundle out, a notice tells what is passed over.
+    A problem leaves a bundle out, a notice says what is ignored.
     """
     from agent_utilities.gateway.capabilities.servers import servers_of
     from agent_utilities.gateway.capabilities.tap import folder_named, read_capabilities
@@ -132,9 +132,9 @@ def _read(named: Sequence[str] | None, providers: list[str] | None, config: Path
 
 
 def _bundle(capability: Capability, servers: CapabilityServers) -> Row:
-    """Return what one bundle comes to on this machine.
+    """Return one bundle's row: its texts, and what it can do on this machine.
 
-    Its `servers` are the names, on a gateway, of those that it brings along, then of the gateway's own that it uses.
+    Its `servers` are the names, on a gateway, of those that it brings, then of the gateway's own that it uses.
     """
     name = capability.name
     placed = (*servers.by_capability.get(name, ()), *servers.own.get(name, ()))
@@ -154,7 +154,7 @@ def _bundle(capability: Capability, servers: CapabilityServers) -> Row:
 
 
 def _missing(capability: Capability, servers: CapabilityServers) -> tuple[str, ...]:
-    """Return what is not installed of what a capability requires, and of its servers' programs. Nothing is run."""
+    """Return a capability's missing requirements and programs, a line each. Nothing is run."""
     from agent_utilities.gateway.capabilities.installers import read_requirement
 
     path = os.environ.get("PATH", os.defpath)
@@ -176,8 +176,8 @@ def _print_bundle(bundle: Row, console: Console) -> None:
     n = bundle["n_triggers"]
     sentences = counted(n, "trigger") if n else "no triggers: enabled by name alone"
     domains = f"; for {', '.join(bundle['domains'])}" if bundle["domains"] else ""
-    told = f"{bundle['name']} ({bundle['provider']}): {servers}; {sentences}{domains}"
-    console.print(f"[{_STYLES[bundle['state']]}]{bundle['state']}[/] {plain(told)}", soft_wrap=True)
+    about = f"{bundle['name']} ({bundle['provider']}): {servers}; {sentences}{domains}"
+    console.print(f"[{_STYLES[bundle['state']]}]{bundle['state']}[/] {plain(about)}", soft_wrap=True)
     for lack in filter(None, (bundle["unavailable"], *bundle["missing"])):
         console.print(f"  {plain(lack)}", soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""The file in which a client has its servers: an entry is put in, and what was there stays."""
+"""Edit a client's configuration file: add a server's entry, and keep everything else."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from agent_utilities.runtime.process_io import open_regular, write_whole
 def add_entry(
     path: Path, key: str, name: str, entry: dict[str, Any], *, replace: bool, host: Host | None = None
 ) -> Path | None:
-    """Add an entry to the object that has a key in a file's object; both are made where there is none.
+    """Add an entry to the object under a key of a file; both are created where they are missing.
 
-    The file is swapped whole, so that its reader sees the old or the new one, after the old was copied beside it. A
-    link is followed, and stays. What can't be kept is refused, and the file is as it was. In TOML and YAML the entry is
-    put in as text, and taken where the file then says what it said, and that.
+    The file is copied beside itself and then replaced as a whole, so that a reader sees the old or the new one. A link
+    is followed, and stays. A file whose content can't be kept is refused, and not changed. In TOML and YAML the entry
+    is inserted as text, and accepted where the parsed file has what it had, and the entry.
 
     Return the copy; None where there was no file, or the entry stood there already.
     """
     target, form, host = Path(os.path.realpath(path)), form_of(path), host or Host("", key=key)
     before, content = content_of(target, path, host.new)
-    told = content.setdefault(key, [] if host.is_list and form == "YAML" else {})
-    entries = by_name(told) if host.is_list else told
+    servers = content.setdefault(key, [] if host.is_list and form == "YAML" else {})
+    entries = by_name(servers) if host.is_list else servers
     if not isinstance(entries, dict):
         _refuse(f"{key!r} is no object", path)
-    there, wanted = entries.get(name), {"name": name, **entry} if isinstance(told, list) else entry
+    there, wanted = entries.get(name), {"name": name, **entry} if isinstance(servers, list) else entry
     if there == wanted:
         return None
     if there is not None and not replace:
         hint = "add --replace to put this one in place"
         raise InputError(f"another {name!r} is there", str(path), "option --write", hint)
-    if isinstance(told, list):
-        told.insert(0, wanted)
+    if isinstance(servers, list):
+        servers.insert(0, wanted)
     else:
-        told[name] = wanted
+        servers[name] = wanted
     after = json_text(before, content, path) if form == "JSON" else _with(before, form, host, name, entry)
     try:
         is_put_in = form == "JSON" or (there is None and parsed(after.encode(), path) == content)
@@ -60,12 +60,12 @@ def add_entry(
 
 
 def numbered(path: Path, suffix: str) -> Iterator[Path]:
-    """Yield the names that a copy of a file may have beside it, in order."""
+    """Yield the names that copies of a file have beside it, in order."""
     return (path.with_name(f"{path.name}{suffix}{number or ''}") for number in count())
 
 
 def copied(target: Path) -> Path | None:
-    """Copy a file beside it, as readable as it is, and return the copy; None where there is no file."""
+    """Copy a file beside itself, with its mode, and return the copy; None where there is no file."""
     if not target.exists():
         return None
     copy = next(copy for copy in numbered(target, ".bak") if not os.path.lexists(copy))
@@ -74,7 +74,7 @@ def copied(target: Path) -> Path | None:
 
 
 def json_text(before: str, content: dict[str, Any], path: Path) -> str:
-    """Return an object, indented as it was, with escapes where it had nothing but ASCII."""
+    """Return an object as JSON, indented as before, and in ASCII where it was."""
     beside = re.search(r"^\s*\{\n([ \t]+)\"", before)
     try:
         return json.dumps(content, indent=beside[1] if beside else 2, ensure_ascii=before.isascii(), allow_nan=False)
@@ -83,13 +83,13 @@ def json_text(before: str, content: dict[str, Any], path: Path) -> str:
 
 
 def entry_text(form: str, host: Host, name: str, entry: Mapping[str, Any]) -> str:
-    """Return an entry as a file has it that has nothing else."""
+    """Return the text of a file that has one entry and nothing else."""
     if form == "TOML":
         names = [json.dumps(f) + " = " + json.dumps(v) for f, v in entry.get("env", {}).items()]
-        told = {field: json.dumps(value) for field, value in entry.items()}
-        told |= {"env": f"{{ {', '.join(names)} }}"} if names else {}
+        fields = {field: json.dumps(value) for field, value in entry.items()}
+        fields |= {"env": f"{{ {', '.join(names)} }}"} if names else {}
         table = name if re.fullmatch(r"[\w-]+", name, re.ASCII) else json.dumps(name)
-        return "\n".join([f"[{host.key}.{table}]", *(f"{field} = {value}" for field, value in told.items())])
+        return "\n".join([f"[{host.key}.{table}]", *(f"{field} = {value}" for field, value in fields.items())])
     entries = [{"name": name, **entry}] if host.is_list and form == "YAML" else {name: entry}
     if form == "JSON":
         return json.dumps({host.key: entries}, indent=2, ensure_ascii=False)
@@ -99,7 +99,7 @@ def entry_text(form: str, host: Host, name: str, entry: Mapping[str, Any]) -> st
 
 
 def _with(before: str, form: str, host: Host, name: str, entry: Mapping[str, Any]) -> str:
-    """Return TOML or YAML with an entry put in: at the end, or as the first beneath a key that is there."""
+    """Return TOML or YAML with an entry inserted: at the end, or as the first beneath an existing key."""
     text = entry_text(form, host, name, entry)
     key = rf"^({re.escape(host.key)}:)(?:[ \t]*(?:\{{\}}|\[\]|null|~))?([ \t]+#.*)?[ \t]*(?:\n|\Z)"
     there = re.search(key, before, re.MULTILINE)
@@ -112,7 +112,7 @@ def _with(before: str, form: str, host: Host, name: str, entry: Mapping[str, Any
 
 
 def content_of(file: Path, path: Path, new: str) -> tuple[str, dict[str, Any]]:
-    """Return what a file has, as text and as an object; what a new one must have where there is none."""
+    """Return a file's content, as text and as an object; where there is no file, what a new one must have."""
     try:
         with open_regular(file) as opened:
             text = opened.read().decode("utf-8-sig").replace("\r\n", "\n")

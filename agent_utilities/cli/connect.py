@@ -1,4 +1,4 @@
-"""`agent-utilities connect`: an installed server, or a gateway, in the configuration of an MCP client."""
+"""`agent-utilities connect`: put an installed server, or a gateway, into the configuration of an MCP client."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ Client = Literal[
 
 @dataclass(frozen=True)
 class Entry:
-    """How a client starts a server over stdio; clients give it next to nothing of the user's environment."""
+    """How a client starts a server over stdio; clients pass hardly any of the user's environment on to it."""
 
     name: str
     command: str
     arguments: tuple[str, ...]
     environ: Mapping[str, str]
     tool_search: str = "off"
-    """Which it has where nothing else is given."""
+    """The server's default."""
 
-    def as_told(self, host: Host) -> dict[str, Any]:
+    def written_for(self, host: Host) -> dict[str, Any]:
         """Return the entry as a host's file has it.
 
-        Claude Code defers what servers list, and then a model would have to search for what it searches with.
+        Claude Code defers servers' tools, so a model would have to search for the tool that it searches with.
         """
         words = [self.command, *self.arguments]
         parts = {
@@ -57,16 +57,16 @@ class Entry:
             "$words": words,
             "$env": {**self.environ},
         }
-        told = {key: parts.get(value, value) if isinstance(value, str) else value for key, value in host.entry.items()}
+        entry = {key: parts.get(value, value) if isinstance(value, str) else value for key, value in host.entry.items()}
         searches: list[str] = re.findall(r"--tool-search[ =](\S+)", " ".join(self.arguments))
         if host is HOSTS["claude-code"]:
             is_searched = [self.environ.get("MCP_TOOL_SEARCH", self.tool_search), *searches][-1] != "off"
-            told |= {"alwaysLoad": True} if is_searched else {}
-        return {key: value for key, value in told.items() if value != {}}
+            entry |= {"alwaysLoad": True} if is_searched else {}
+        return {key: value for key, value in entry.items() if value != {}}
 
     def claude_mcp_add(self) -> str:
         """Return the command that adds the entry for all projects of a user of Claude Code."""
-        entry = json.dumps(self.as_told(HOSTS["claude-code"]), ensure_ascii=False)
+        entry = json.dumps(self.written_for(HOSTS["claude-code"]), ensure_ascii=False)
         return shlex.join(["claude", "mcp", "add-json", "--scope", "user", self.name, entry])
 
 
@@ -129,7 +129,7 @@ def connect(
         move: With --gateway, move the client's own servers to the gateway's file, and keep copies of both.
         undo: Take the client's last move back.
     """
-    path, environ, given = config_path(client, project, os.environ), _environ(env or (), os.environ), options or []
+    path, environ, arguments = config_path(client, project, os.environ), _environ(env or (), os.environ), options or []
     problems: Sequence[str] = ()
     if undo:
         from agent_utilities.cli.moving import undo_move
@@ -140,14 +140,14 @@ def connect(
         # Completion need not wait for it.
         from agent_utilities.gateway.upstreams.configuration.config_files import read_config
 
-        if name is not None and name.startswith("-"):  # the first after `--`, where the gateway is given no name
-            given, name = [name, *given], None
-        entry = _gateway_entry(gateway, name or "gateway", given, environ, path)
+        if name is not None and name.startswith("-"):  # the first after `--`, where the gateway has no name
+            arguments, name = [name, *arguments], None
+        entry = _gateway_entry(gateway, name or "gateway", arguments, environ, path)
         if move:
             _move(entry, client, path, gateway, replace=replace)
         problems, left = read_config([gateway], {**os.environ, **environ}).problems, _taken(gateway, environ)
     elif name is not None and not move:
-        entry = _server_entry(name, given, environ)
+        entry = _server_entry(name, arguments, environ)
         left = _left_behind(entry.name, environ)
     else:
         hint = "name an installed one, a server.py, or --gateway FILE, as --move needs"
@@ -158,10 +158,10 @@ def connect(
 
 
 def _tell(entry: Entry, problems: Sequence[str], left: Sequence[str]) -> None:
-    """Say what is left out of a gateway's file, what a client does not give a server, and whether that may go away."""
+    """Print what is left out of a gateway's file, what is not passed on to a server, and whether it may vanish."""
     if _PASSING.search(entry.command):
-        told = "goes when uv or pipx clears its cache: install it, as by `uv tool install .`, and connect again"
-        print(f"{entry.command} {told}", file=sys.stderr)
+        warning = "goes when uv or pipx clears its cache: install it, as by `uv tool install .`, and connect again"
+        print(f"{entry.command} {warning}", file=sys.stderr)
     for line in problems:
         print(f"left out: {line}", file=sys.stderr)
     if left:
@@ -175,7 +175,7 @@ def _tell(entry: Entry, problems: Sequence[str], left: Sequence[str]) -> None:
 def _put(entry: Entry, client: Client, path: Path, *, write: bool, replace: bool) -> None:
     """Write an entry to the client's file, or print it."""
     host = HOSTS[client]
-    shown = entry.as_told(host)
+    shown = entry.written_for(host)
     if write:
         copy = add_entry(path, host.key, entry.name, shown, replace=replace, host=host)
         print(f"{path} has {entry.name!r}" + (f"; what it was is in {copy.name}" if copy else ""))
@@ -188,11 +188,11 @@ def _put(entry: Entry, client: Client, path: Path, *, write: bool, replace: bool
 
 
 def _move(entry: Entry, client: Client, path: Path, gateway: Path, *, replace: bool) -> None:
-    """Move the client's servers to a gateway's file, and say which moved, which stay, and how they come back."""
+    """Move the client's servers to a gateway's file, and print which moved, which stay, and how to undo it."""
     from agent_utilities.cli.moving import move_servers
 
     host = HOSTS[client]
-    moved, stays, lost = move_servers(path, gateway, host, entry.name, entry.as_told(host), replace=replace)
+    moved, stays, lost = move_servers(path, gateway, host, entry.name, entry.written_for(host), replace=replace)
     print(f"{gateway} has {', '.join(moved)}; {path} has {entry.name!r}; copies of what they were are beside them")
     for name, why in stays.items():
         print(f"stays in {path}: {name!r}, {why}", file=sys.stderr)
@@ -202,7 +202,7 @@ def _move(entry: Entry, client: Client, path: Path, gateway: Path, *, replace: b
 
 
 def _server_entry(name: str, options: Sequence[str], environ: Mapping[str, str]) -> Entry:
-    """Return how a server is started that is installed, or that a file has: FastMCP serves that from any folder."""
+    """Return how to start an installed server, or one in a file, which FastMCP serves from any folder."""
     if not (file := _FILE.fullmatch(name)):
         server = name.removesuffix(_SUFFIX)
         return Entry(server, _program(f"{server}{_SUFFIX}"), ("-t", "stdio", *options), environ)
@@ -217,7 +217,7 @@ def _server_entry(name: str, options: Sequence[str], environ: Mapping[str, str])
 
 
 def _gateway_entry(file: Path, name: str, options: Sequence[str], environ: Mapping[str, str], place: Path) -> Entry:
-    """Return how a gateway of a config file is started."""
+    """Return how to start a gateway of a config file."""
     if os.path.realpath(file) == os.path.realpath(place):
         hint = "move its servers to a file of their own; beside the gateway, the client would start each itself too"
         raise InputError("the client's own file", str(file), "option --gateway", hint)
@@ -227,16 +227,16 @@ def _gateway_entry(file: Path, name: str, options: Sequence[str], environ: Mappi
 
 def _program(name: str) -> str:
     """Return the absolute path of an installed program; the one beside this interpreter goes first."""
-    found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
-    if found is None:
+    path = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
+    if path is None:
         hint = f"there is no {name}; there are: {', '.join(_installed_servers()) or 'none'}"
         raise InputError("no such server is installed", name.removesuffix(_SUFFIX), "argument NAME", hint)
-    return os.path.abspath(found)
+    return os.path.abspath(path)
 
 
-def _environ(given: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+def _environ(texts: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     chosen = {}
-    for text in given:
+    for text in texts:
         name, separator, value = text.partition("=")
         if not name or (not separator and name not in environ):
             raise InputError("no variable", text, "option --env", "write NAME=value, or the name of one that is set")
@@ -245,13 +245,13 @@ def _environ(given: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]
 
 
 def _left_behind(server: str, chosen: Mapping[str, str]) -> list[str]:
-    """Return the variables of this shell that the server would read, and its client does not give it."""
+    """Return the variables of this shell that the server would read, and that its client does not pass on."""
     prefixes = (*_READ_BY_EVERY_SERVER, f"{server.upper().replace('-', '_')}_")
     return sorted(name for name in os.environ if name.startswith(prefixes) and name not in chosen)
 
 
 def _taken(file: Path, chosen: Mapping[str, str]) -> list[str]:
-    """Return the variables of this shell that a config file names, and that its client does not give it."""
+    """Return the variables of this shell that a config file names, and that its client does not pass on."""
     text = read_bytes(file).decode(errors="replace")
     named = {*names_in(text), *re.findall(r"\$(\w+)", text)}  # Gemini's have them without braces
     return sorted(name for name in named if name in os.environ and name not in {*chosen, *_PASSED_ON})

@@ -124,7 +124,7 @@ def _add_rows(table: NamesTable, rows: list[ContextRow], report: ContextReport, 
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """What counts tokens."""
+    """A function that counts tokens, and its name."""
 
     name: str
     count: Callable[[Mapping[str, Any] | str], int]
@@ -142,7 +142,7 @@ def tokenizer_of(model: str) -> Tokenizer:
         return Tokenizer(f"{ESTIMATE} ({error.name} is not installed: pip install {error.name})", n_tokens)
     except LookupError as error:
         return Tokenizer(f"{ESTIMATE} ({error.args[0]})", n_tokens)
-    # It is given text which UTF-8 can hold: half a surrogate pair is counted as `?`.
+    # Tokenizers take valid UTF-8 alone: half a surrogate pair is counted as `?`.
     return Tokenizer(name, lambda shown: count(text_for_models(shown).encode("utf-8", "replace").decode()))
 
 

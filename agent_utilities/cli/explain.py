@@ -1,6 +1,6 @@
 """`agent-utilities explain`: what a caller sees of a running server, and why.
 
-The server tells nothing of what it denies, so the reasons are worked out here: the tools it shows a caller without
+The server says nothing about what it denies, so the reasons are computed here: the tools that it shows a caller without
 bounds are judged by the same pure decision, under the caller's own selection.
 """
 
@@ -81,9 +81,9 @@ def _rows(
     known: list[dict[str, Any]], answer: dict[str, Any], path: PathSelection, query: Pairs, headers: Pairs
 ) -> list[dict[str, Any]]:
     raw = tuple((key.lower().encode(), value.encode()) for key, value in headers)
-    asked, seen = merge(read_path(path), read_request(urlencode(query).encode(), raw)), answer["tools"]
-    settled = effective(asked)
-    hidden = _not_shown(asked, answer)
+    selection, seen = merge(read_path(path), read_request(urlencode(query).encode(), raw)), answer["tools"]
+    settled = effective(selection)
+    hidden = _not_shown(selection, answer)
     hints = [{"read_only": tool["readOnly"], "destructive": tool.get("destructive", True)} for tool in known]
     catalog = Catalog(
         tuple(entry("tool", t["name"], tags=t["tags"], **said) for t, said in zip(known, hints, strict=True))
@@ -107,9 +107,9 @@ def _row(tool: dict[str, Any], verdict: str, reason: str) -> dict[str, Any]:
     return {"name": tool["name"], "verdict": verdict, "reason": reason, "tokens": tool["tokens"]}
 
 
-def _not_shown(asked: Selection, answer: dict[str, Any]) -> tuple[str, str] | None:
-    """Return the verdict on what a profile may deny, and why; None where none was named."""
-    if all(field != "profile" for (field, _), _ in asked.slots):
+def _not_shown(selection: Selection, answer: dict[str, Any]) -> tuple[str, str] | None:
+    """Return the verdict on tools that a named profile may deny, and why; None where no profile was named."""
+    if all(field != "profile" for (field, _), _ in selection.slots):
         return None
     shows_all = answer["selection"]["visible"] == answer["selection"]["permitted"]
     return ("denied", _BY_PROFILE) if shows_all else ("not shown", _LEFT_OUT_BY_PROFILE)
@@ -122,20 +122,20 @@ def _unknown(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     return _row({"name": name, "tokens": 0}, "unknown", reason)
 
 
-def _told_of_capabilities(told: dict[str, Any]) -> list[str]:
-    """Return what a caller's capabilities come to, a line each; nothing where a server has none."""
+def _capability_lines(summary: dict[str, Any]) -> list[str]:
+    """Return lines about a caller's capabilities; none where the server has no capabilities."""
     lines = []
-    if on := [*told.get("fixed", ()), *told.get("active", ())]:
-        evicted = f"; {', '.join(told['evicted'])} gave way" if "evicted" in told else ""
+    if on := [*summary.get("fixed", ()), *summary.get("active", ())]:
+        evicted = f"; {', '.join(summary['evicted'])} gave way" if "evicted" in summary else ""
         lines.append(f"capabilities on: {', '.join(on)}{evicted}")
-    route = told.get("route", {})
+    route = summary.get("route", {})
     if scores := route.get("scores"):
         nearest = ", ".join(f"{name} {score:.3f}" for name, score in scores)
         gate = f"gate: {route['threshold']:g}, and {route['margin']:g} ahead of the second"
         if route.get("by") == "words":
             gate += ", by words alone"
-        switched = ", ".join(told.get("activated", ()))
-        outcome = f"{switched} switched on" if switched else told.get("cause") or route.get("cause") or "on already"
+        switched = ", ".join(summary.get("activated", ()))
+        outcome = f"{switched} switched on" if switched else summary.get("cause") or route.get("cause") or "on already"
         lines.append(f"words lead to: {nearest} ({gate}): {outcome}")
     return lines
 
@@ -161,7 +161,7 @@ def _print_table(answer: dict[str, Any]) -> None:
         console.print(
             f"access: {'no rule fits this caller' if number is None else f'rule {number} holds'}", markup=False
         )
-    for line in _told_of_capabilities(selection.get("capabilities", {})):
+    for line in _capability_lines(selection.get("capabilities", {})):
         console.print(plain(line), markup=False)
     for name, near in selection.get("unknown", {}).items():
         hint = f"; did you mean {near!r}?" if near else ""

@@ -1,4 +1,4 @@
-"""`agent-utilities gateway`: its commands. What each does is imported when it runs: `--help` needs none of it."""
+"""The commands of `agent-utilities gateway`. Their implementation is imported when one runs: `--help` needs none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each command of `agent-utilities gateway` does: serve what a config names, and look after its servers."""
+"""The implementation of `agent-utilities gateway`: serve the servers of a config, check, lock and log in at them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # what a bad option need not wait for
     from agent_utilities.server.agent_server import AgentServer
 
 _MOST_WHYS = 5
-"""Of how many capabilities the start says why they can't be switched on; a tap of eighty lacks many a key."""
+"""The most capabilities of which the start says why they can't be switched on; a tap of eighty lacks many keys."""
 _STYLE = {"ready": "green", "idle": "green", "off": "dim", "failing": "red"}
 _REMEDIES: dict[Cause, str] = {
     "not found": "install it, or give its whole path as `command`",
@@ -86,12 +86,12 @@ def _gateway(options: GatewayOptions, started_s: float) -> AgentServer:
 
 
 def skills_provider(folders: Sequence[Path]) -> Provider:
-    """Return a provider of the skills in folders: each folder in one of them that has a `SKILL.md`.
+    """Return a provider of the skills in some folders: every folder in one of them that has a `SKILL.md`.
 
-    A skill may be edited while it is served. Of one name the earlier folder's is served.
+    A skill may be edited while it is served. Of two skills of one name the earlier folder's is served.
 
     Raises:
-        SettingsError: one of them is no folder, or FastMCP 4.2 takes a skill in it for none.
+        SettingsError: one of them is no folder, or FastMCP 4.2 refuses a skill in it.
     """
     for folder in folders:
         if not folder.is_dir():
@@ -110,7 +110,7 @@ def skills_provider(folders: Sequence[Path]) -> Provider:
 
 
 def offer_of(options: GatewayOptions) -> Offer | None:
-    """Return where capabilities come from: the option's folders or the setting's, and the user's own over them."""
+    """Return the offer of capabilities: of the option's folders or the setting's, with the user's own over them."""
     from agent_utilities.gateway.capabilities.servers import Offer
     from agent_utilities.gateway.capabilities.tap import folder_named
 
@@ -139,7 +139,7 @@ def offer_of(options: GatewayOptions) -> Offer | None:
 
 
 def _unavailable(offer: Offer) -> Iterator[str]:
-    """Yield what can't be switched on, and why."""
+    """Yield a line for each capability that can't be switched on, up to a limit."""
     unavailable = offer.servers.unavailable
     for name, why in islice(unavailable.items(), _MOST_WHYS):
         yield f"{name} can't be switched on: {why}"
@@ -149,32 +149,32 @@ def _unavailable(offer: Offer) -> Iterator[str]:
 
 
 def chosen_config(files: Sequence[Path], *, yes: bool, is_needed: bool = True) -> ConfigFiles:
-    """Return what configures a gateway: the files that were named, or the one that is found, which is said.
+    """Return a gateway's config: of the files that were named, or of one that is looked for, whose path is printed.
 
-    A file of the working folder is agreed to by its user, or by `yes`; what was named is agreed to with whatever it
-    says, later too. With capabilities none is needed.
+    The user consents to a file of the working folder, on a terminal or by `yes`; naming a file is consent to it and to
+    its later edits. With capabilities no config is needed.
     """
     if files:
         return ConfigFiles(files, os.environ, read_config(files, os.environ))
     folder, home = Path.cwd(), user_home(os.environ)
-    found = find_config(folder, home, os.environ)
-    if found is None and not is_needed:
+    match = find_config(folder, home, os.environ)
+    if match is None and not is_needed:
         return ConfigFiles((), os.environ, GatewayConfig())
-    if found is None:
+    if match is None:
         looked = ", ".join(map(str, searched(folder, home, os.environ)))
         raise InputError("no config was found", str(folder), "the working folder", f"name one; looked for: {looked}")
-    others = f"; passed over: {', '.join(map(str, found.passed_over))}" if found.passed_over else ""
+    others = f"; passed over: {', '.join(map(str, match.passed_over))}" if match.passed_over else ""
     with suppress(OSError):  # whoever read it has gone
-        print(f"taking {found.path}{others}", file=sys.stderr)
-    config = read_config([found.path], os.environ)
+        print(f"taking {match.path}{others}", file=sys.stderr)
+    config = read_config([match.path], os.environ)
     consent = gateway_folder("consent", settings_of(os.environ).gateway_folder)
-    agreed_or_refuse(found, config, consent, os.environ, yes=yes)
-    return ConfigFiles([found.path], os.environ, config, lambda later: is_agreed(found, later, consent))
+    agreed_or_refuse(match, config, consent, os.environ, yes=yes)
+    return ConfigFiles([match.path], os.environ, config, lambda later: is_agreed(match, later, consent))
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What one upstream did when it was reached: its state as in `/ready`, what is wrong, and what would mend it."""
+    """The result of reaching one upstream: its state as in `/ready`, what is wrong, and a remedy."""
 
     server: str
     transport: str
@@ -188,9 +188,9 @@ class Checked:
 
 
 def check_servers(chosen: ConfigFiles, *, as_json: bool) -> int:
-    """Reach every upstream, and print what each did; return 1 where one failed or is left out, or there is none.
+    """Reach every upstream, and print the results; return 1 where one failed or is left out, or there is none.
 
-    What they list is kept, so that the next gateway lists it at once.
+    Their snapshots are kept, so that the next gateway lists them at once.
     """
     rows = run_async(_reach_all, chosen)
     config = chosen.config
@@ -203,17 +203,17 @@ def check_servers(chosen: ConfigFiles, *, as_json: bool) -> int:
 
 
 async def _reach_all(chosen: ConfigFiles) -> list[Checked]:
-    """Reach every upstream once, telling of each as it answers, and keep what it lists."""
+    """Reach every upstream once, print each as it answers, and keep its snapshot."""
     from agent_utilities.gateway.upstreams.supervision.backoff import Policy
     from agent_utilities.gateway.upstreams.supervision.upstreams import Upstreams, reach
 
-    given, config, rules = settings_of(os.environ).gateway_folder, chosen.config, chosen.rules()
+    folder, config, rules = settings_of(os.environ).gateway_folder, chosen.config, chosen.rules()
     upstreams = Upstreams(
         config,
-        environ=with_folder(os.environ, given),
-        store=SnapshotStore(gateway_folder("snapshots", given)),
+        environ=with_folder(os.environ, folder),
+        store=SnapshotStore(gateway_folder("snapshots", folder)),
         on_change=lambda _: None,
-        logs=gateway_folder("logs", given),
+        logs=gateway_folder("logs", folder),
         policy=Policy(is_once=True),
     )
     checked: dict[str, Checked] = {}
@@ -246,8 +246,8 @@ async def _reach(upstream: Upstream, rules: OperatorRules) -> Checked:
     permitted = [tool for tool in tools if locks.Key(config.name, "tools", tool["name"]) not in denied]
     withheld = [key.name for key, where in denied.items() if where.startswith(rules.lock_file.name)]
     if withheld and not state.cause:
-        told = f"the lock withholds {len(withheld)}, which it does not have so: {', '.join(withheld[:_MOST_WHYS])}"
-        wrong = "; ".join(filter(None, [wrong, told]))
+        why = f"the lock withholds {len(withheld)}, which it does not have so: {', '.join(withheld[:_MOST_WHYS])}"
+        wrong = "; ".join(filter(None, [wrong, why]))
         remedy = "agent-utilities gateway lock shows them; --accept NAME, or --all, has them listed"
     n, n_s = sum(map(n_tokens, permitted)), round(took_s, 2)
     return Checked(config.name, config.transport, state.name, len(tools), len(permitted), n, n_s, wrong, remedy)
@@ -268,13 +268,13 @@ def _print(rows: list[Checked], config: GatewayConfig) -> None:
             console.print(f"  what would mend it: {plain(row.remedy)}", soft_wrap=True)
     n_tools, n_tokens_in_all = sum(row.permitted for row in rows), sum(row.tokens for row in rows)
     n_up = sum(row.state in ("ready", "idle") for row in rows)
-    told = f"{n_tools} tools permitted, about {n_tokens_in_all} tokens on every turn"
-    print(f"{n_up} of {len(rows)} servers answered: {told}")
+    cost = f"{n_tools} tools permitted, about {n_tokens_in_all} tokens on every turn"
+    print(f"{n_up} of {len(rows)} servers answered: {cost}")
     print_problems(console, config.problems, config.notices)
 
 
 def login_at(name: str, config: GatewayConfig) -> None:
-    """Have the user log in at an upstream, in a browser, and keep what it gives."""
+    """Log in at an upstream in the user's browser, and keep the login."""
     from agent_utilities.gateway.upstreams.http.login import log_in
     from agent_utilities.gateway.upstreams.supervision.opening import root_error
 
@@ -292,13 +292,13 @@ def login_at(name: str, config: GatewayConfig) -> None:
     try:
         run_async(log_in, upstreams[name], settings_of(os.environ).gateway_folder)
     except Exception as error:
-        told = root_error(error)
-        raise UpstreamError(name, "refused", f"the login failed, {type(told).__name__}: {told}") from error
+        cause = root_error(error)
+        raise UpstreamError(name, "refused", f"the login failed, {type(cause).__name__}: {cause}") from error
     print(f"logged in at {name}")
 
 
 def print_logs(name: str | None, n_lines: int) -> None:
-    """Print the last lines that an upstream wrote to stderr, or of every one whose log is there."""
+    """Print the last lines that an upstream wrote to stderr, or those of every upstream that has a log."""
     folder = gateway_folder("logs", settings_of(os.environ).gateway_folder)
     there = logged(folder)
     if name is not None and name not in there:
@@ -311,7 +311,7 @@ def print_logs(name: str | None, n_lines: int) -> None:
 
 
 def lock_servers(chosen: ConfigFiles, *, accepted: Sequence[str], accept_all: bool) -> int:
-    """Lock what upstreams tell models now, or show and accept what has changed since; return the exit code."""
+    """Lock upstreams' definitions as they are now, or show and accept later changes; return the exit code."""
     print_problems(terminal(stderr=True), chosen.config.problems, chosen.config.notices)
     for row in run_async(_reach_all, chosen):
         if row.wrong:
@@ -323,7 +323,7 @@ def lock_servers(chosen: ConfigFiles, *, accepted: Sequence[str], accept_all: bo
 def lock_gateway(
     config: GatewayConfig, store: SnapshotStore, file: Path, *, accepted: Sequence[str] = (), accept_all: bool = False
 ) -> int:
-    """Write the lock of a config where there is none; else show what has changed, and accept what is named.
+    """Write the lock of a config where there is none; else show what has changed, and accept the named changes.
 
     Return the exit code: 1 where changes wait to be accepted.
     """
@@ -332,8 +332,8 @@ def lock_gateway(
     loaded = {upstream.name: store.load(upstream) for upstream in enabled}
     snapshots = [snapshot for snapshot in loaded.values() if snapshot is not None]
     for name in (name for name, snapshot in loaded.items() if snapshot is None):
-        told = f"{shown(name)!r} was never reached: once a lock is there, what it lists is withheld until accepted"
-        print(told, file=sys.stderr)
+        note = f"{shown(name)!r} was never reached: once a lock is there, what it lists is withheld until accepted"
+        print(note, file=sys.stderr)
     lock = locks.read_lock(path)
     if lock is None:
         lock = locks.lock_of(snapshots)
@@ -352,6 +352,5 @@ def lock_gateway(
         print(f"nothing to accept: all is as {path} has it")
         return 0
     n_gone = waiting.count("removed")
-    told = f"{len(waiting) - n_gone} withheld, {n_gone} gone; accept with --accept NAME, or --all"
-    print(told, file=sys.stderr)
+    print(f"{len(waiting) - n_gone} withheld, {n_gone} gone; accept with --accept NAME, or --all", file=sys.stderr)
     return 1

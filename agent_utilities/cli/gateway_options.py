@@ -13,7 +13,7 @@ import typer
 from agent_utilities.server.command_line.options import CAPABILITIES, Options, option
 
 GATEWAY_NAME = "gateway"
-"""A gateway's name where none is given."""
+"""A gateway's name by default."""
 
 Files = Annotated[
     list[Path] | None,
@@ -26,10 +26,10 @@ Files = Annotated[
 ]
 """The files that a command of the gateway reads.
 
-What is named is agreed to with whatever it says; what is found in the working folder is asked about once, or `--yes`.
+Naming a file is consent to its content; a file in the working folder needs the user's consent, once or by `--yes`.
 """
 Yes = Annotated[bool, option("--yes", "-y", help="Start what a file that was merely found in a folder names.")]
-"""The user's consent to a config that was found, in place of their answer on a terminal."""
+"""The user's consent to the config in the working folder, instead of an answer on a terminal."""
 
 
 _of_capabilities = partial(option, panel=CAPABILITIES)

@@ -1,4 +1,4 @@
-"""`agent-utilities graph`: looking after the tool graph."""
+"""`agent-utilities graph`: show, fill and query the tool graph, and remove servers from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`agent-utilities key`: the operator's key, by which callers' logins are sealed."""
+"""`agent-utilities key`: make the operator's key, which seals callers' logins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`agent-utilities connect --move`: a host's servers go to a gateway's file, and come back; none is ever in neither."""
+"""`agent-utilities connect --move`: move a host's servers to a gateway's file, and back; each is always in a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KEY = "mcpServers"
 _PLAIN = {"enabled": "enabled", "timeout_s": "timeoutSeconds", "list_timeout_s": "listTimeoutSeconds"}
 _ASKED = re.compile(r"\$\{(input|command|config|extensionInstallFolder):")
 _KEPT_OFF = ("mcp.allowed", "mcp.excluded")
-"""Lists of Gemini's by which a server is on or off: what that comes to moves with it."""
+"""Lists of Gemini's by which a server is on or off; its state moves with it."""
 
 
 def move_servers(
@@ -34,9 +34,9 @@ def move_servers(
 ) -> tuple[list[str], dict[str, str], list[str]]:
     """Move the servers of a host's file to a gateway's, and leave the gateway's entry in their place.
 
-    Return which moved, of each other why it stays, and what the file says of those that moved and no gateway does. Each
-    file has a copy beside it, and the host's a record by which `undo_move` takes the move back, before the first is
-    swapped; the gateway's is the first.
+    Return which moved, why each other stays, and the settings of those that moved which no gateway has. Before the
+    first file is replaced, each has a copy beside it, and the host's a record for `undo_move`; the gateway's file is
+    replaced first.
     """
     (before, content), (own_before, own) = _opened(place, host.key), _opened(file, _KEY)
     moved, stays = _parted(place, content, file, own, host.key)
@@ -59,7 +59,7 @@ def move_servers(
 
 
 def _opened(path: Path, key: str) -> tuple[str, dict[str, Any]]:
-    """Return what a file has, as text and as an object with one under a key; refuse what could not be written back."""
+    """Return a file's text, and its object with one under a key; refuse a file that could not be written back."""
     if form_of(path) != "JSON":
         _refuse(f"{form_of(path)} can't be written back as it was", path, _BY_HAND)
     try:
@@ -76,10 +76,10 @@ def _opened(path: Path, key: str) -> tuple[str, dict[str, Any]]:
 def _parted(
     place: Path, content: Mapping[str, Any], file: Path, own: Mapping[str, Any], key: str
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return what the gateway's file is to have of each server that it reads alike, and why the others stay.
+    """Return the entries of servers that the gateway's file reads alike, and why the others stay.
 
-    As it is written, where that does; or with its folders in full, since what they are relative to is another there,
-    and variables as a gateway has them; or with what the host says by its own units or in another place.
+    An entry moves as it is written, where that reads alike; else with absolute folders, since relative ones would
+    change, and variables as a gateway has them; else also with the host's own units and places translated.
     """
     folder, reads = Path.cwd(), partial(read_told, environ=os.environ, folder=Path.cwd(), keeps_references=True)
     fill = reading_of(place, content, os.environ, folder, keeps_references=True).fill
@@ -106,7 +106,7 @@ def _parted(
 
 
 def _plainly(entry: Mapping[str, Any], upstream: UpstreamConfig) -> dict[str, Any]:
-    """Return an entry with whether it is on, and its times, as a gateway's own file says them."""
+    """Return an entry whose state and timeouts are written as in a gateway's own file."""
     others = {name: value for name, value in entry.items() if _sets(name) not in _PLAIN}
     fields = {field: getattr(upstream, field) for field in _PLAIN}
     return others | {_PLAIN[f]: v for f, v in fields.items() if v != UpstreamConfig.model_fields[f].default}
@@ -123,7 +123,7 @@ def _of_host_alone(servers: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _said_elsewhere(said: Any, servers: Mapping[str, Any], where: str = "") -> Iterator[str]:
-    """Yield where a host's file names servers beside their entries, such as in what their tools may do."""
+    """Yield where a host's file names servers outside their entries, such as in its permissions of tools."""
     names = said if isinstance(said, list | dict) else ()
     for key in filter(lambda key: isinstance(key, str) and where not in _KEPT_OFF, names):
         if server := next((each for each in servers if re.match(rf"(mcp_+)?{re.escape(each)}([_*]|\Z)", key)), None):
@@ -133,12 +133,12 @@ def _said_elsewhere(said: Any, servers: Mapping[str, Any], where: str = "") -> I
 
 
 def _bare(upstream: UpstreamConfig) -> UpstreamConfig:
-    """Return a server without where it stands and how its keys are written."""
+    """Return a server without its source and the spellings of its keys."""
     return upstream.model_copy(update={"source": "", "keys": {}})
 
 
 def _filled(said: Any, fill: Callable[[str], str]) -> Any:
-    """Return a value with the places in its texts in full, and each other variable as it is."""
+    """Return a value with the folders in its texts filled in, and other variables unchanged."""
     if isinstance(said, dict):
         return {key: _filled(value, fill) for key, value in said.items()}
     if isinstance(said, list):
@@ -147,32 +147,32 @@ def _filled(said: Any, fill: Callable[[str], str]) -> Any:
 
 
 def _swap(place: Path, texts: Mapping[Path, str]) -> None:
-    """Put texts in place of files, after each was copied, and a record beside the first says what was where."""
+    """Replace files' texts, after copying each and writing a record of the copies beside the host's file."""
     place, swaps = Path(os.path.realpath(place)), list[tuple[Path, bytes, Path | None]]()
     for path, text in texts.items():
         target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         swaps.append((target, f"{text}\n".encode(), copied(target)))
-    told = [{"file": str(path), "copy": copy and copy.name, "digest": digest(text)} for path, text, copy in swaps]
+    states = [{"file": str(path), "copy": copy and copy.name, "digest": digest(text)} for path, text, copy in swaps]
     record = next(record for record in numbered(place, ".moved") if not os.path.lexists(record))
-    write_whole(record, json.dumps(told).encode())
+    write_whole(record, json.dumps(states).encode())
     most = place.stat().st_mode & 0o7777  # secrets that nobody else could read go to no file that others can
     for target, content, copy in swaps:
         write_whole(target, content, mode=(copy.stat().st_mode if copy else 0o600) & most)
 
 
 def undo_move(place: Path) -> list[Path]:
-    """Put both files of the last move back as they were, and return them; refuse where one was changed since."""
+    """Restore both files of the last move, and return them; refuse where one was changed since."""
     place = Path(os.path.realpath(place))
     if not (records := [*takewhile(os.path.exists, numbered(place, ".moved"))]):
         _refuse("none of its servers were moved", place, "name the host, and its --project, that they were moved from")
     back = []
-    for told in reversed(json.loads(records[-1].read_bytes())):  # the host's first, so that each is in one of them
-        file, copy = Path(told["file"]), told["copy"] and Path(told["file"]).with_name(told["copy"])
+    for state in reversed(json.loads(records[-1].read_bytes())):  # the host's first, so that each is in one of them
+        file, copy = Path(state["file"]), state["copy"] and Path(state["file"]).with_name(state["copy"])
         if copy and not copy.exists():
             _refuse("the copy of the file is gone", copy, "put the servers back by hand")
         was, now = (path.read_bytes() if path and path.exists() else None for path in (copy, file))
-        if now != was and (now is None or digest(now) != told["digest"]):
+        if now != was and (now is None or digest(now) != state["digest"]):
             hint = f"nothing was put back; put the servers back by hand: what it was is in {copy or 'no file'}"
             _refuse("the file was changed since", file, hint)
         back.append((file, copy, was))

@@ -1,4 +1,4 @@
-"""`agent-utilities new` and `capabilities new`: a server package, and a bundle, that work as they are written."""
+"""`agent-utilities new` and `capabilities new`: write a server package, or a bundle, that works as it is."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def make_package(name: str, directory: Path) -> Path:
 
 
 def _filled(folder: Path, kind: str, option: str, **words: str) -> Path:
-    """Return a new folder, with the templates of a kind, words put in: in their names, and in what they have."""
+    """Write the templates of one kind to a new folder, with words filled in to names and texts; return the folder."""
     if os.path.lexists(folder):
         raise InputError("already there", str(folder), "argument NAME", f"choose another name or {option}")
     templates = Path(__file__).with_name("templates") / kind
@@ -66,7 +66,7 @@ def _filled(folder: Path, kind: str, option: str, **words: str) -> Path:
 
 
 def make_capability(name: str, folder: Path | None) -> Path:
-    """Write a new bundle's files and return its folder; the user's own bundles are where none is given."""
+    """Write a new bundle's files and return its folder; it is among the user's own by default."""
     from agent_utilities.gateway.capabilities.tap import BUNDLES, is_capability_name
     from agent_utilities.settings_file import user_folder
 

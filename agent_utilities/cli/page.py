@@ -1,4 +1,4 @@
-"""`agent-utilities page`: opens a running server's page in the browser."""
+"""`agent-utilities page`: open a running server's page in the browser."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ def revoke(name: str, file: File = None) -> None:
     print(f"revoked {name} in {path}", file=sys.stderr)
 
 
-def _file(given: Path | None) -> Path:
-    if given is not None:
-        return expanded(given)
+def _file(path: Path | None) -> Path:
+    if path is not None:
+        return expanded(path)
     named = settings_of(os.environ).auth_tokens
     return expanded(named) if named else user_folder() / "tokens.json"

@@ -1,4 +1,4 @@
-"""`agent-utilities usage`: what logs of usage tell, on a terminal, and deleting from them."""
+"""`agent-utilities usage`: print a report of the usage logs, and delete from them."""
 
 from __future__ import annotations
 
@@ -188,15 +188,15 @@ def forget(
 
 
 def _forget(paths: Sequence[Path], what: Forget, *, or_delete: bool, yes: bool) -> None:
-    """Delete from logs what is asked for, once the user has agreed, and say what it was."""
+    """Delete from logs, once the user has confirmed, and print what was deleted."""
     meant = {path: _meant(path, what, or_delete=or_delete) for path in paths}
-    damaged = [path for path, told in meant.items() if told is None]
-    described = {path: told for path, told in meant.items() if told}
+    damaged = [path for path, text in meant.items() if text is None]
+    described = {path: text for path, text in meant.items() if text}
     if not described and not damaged:
         print("nothing to forget")
         return
     if not yes:
-        texts = [f"{told} in {path}" for path, told in described.items()]
+        texts = [f"{text} in {path}" for path, text in described.items()]
         whole = " and ".join([*texts, *(f"all of {path}, which is damaged" for path in damaged)])
         if not sys.stdin.isatty():
             hint = "say --yes, or run it on a terminal"
@@ -214,28 +214,28 @@ def _forget(paths: Sequence[Path], what: Forget, *, or_delete: bool, yes: bool) 
 
 
 def _meant(path: Path, what: Forget, *, or_delete: bool) -> str | None:
-    """Return in words what would be deleted from a log; None for one that is damaged and may be deleted whole."""
+    """Return a description of what would be deleted from a log; None for a damaged one that may be deleted whole."""
     try:
-        found = count(path, what)
+        counts = count(path, what)
     except UsageError as error:
         if or_delete and error.cause == "corrupt":
             return None
         raise
-    return _described(found, what) if found.n_calls or found.n_searches or found.n_lists else ""
+    return _described(counts, what) if counts.n_calls or counts.n_searches or counts.n_lists else ""
 
 
-def _described(found: Forgotten, what: Forget) -> str:
-    calls, searches = counted(found.n_calls, "call"), counted(found.n_searches, "search", "searches")
+def _described(counts: Forgotten, what: Forget) -> str:
+    calls, searches = counted(counts.n_calls, "call"), counted(counts.n_searches, "search", "searches")
     if what.words:
         return f"the words of {calls} and {searches}"
-    return f"{calls}, {searches} and {counted(found.n_lists, 'day')} of a tool's lists"
+    return f"{calls}, {searches} and {counted(counts.n_lists, 'day')} of a tool's lists"
 
 
 def _logs(file: Path | None) -> list[Path]:
-    given = settings_of(os.environ).usage_file
-    if file is None and not given:
+    setting = settings_of(os.environ).usage_file
+    if file is None and not setting:
         return sorted(_folder().glob("*.db"))
-    path = file if file is not None else usage_file("", given)
+    path = file if file is not None else usage_file("", setting)
     if path.exists():
         return [path]
     if file is None:

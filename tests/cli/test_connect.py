@@ -140,7 +140,7 @@ class TestOtherForms:
     """TOML and YAML, in which what was there stays to the letter, comments too."""
 
     def add(self, client: Client, path: Path, name: str = "logs", **env: str) -> str:
-        entry = Entry(name, "/bin/logs-mcp", ("-t", "stdio"), env).as_told(HOSTS[client])
+        entry = Entry(name, "/bin/logs-mcp", ("-t", "stdio"), env).written_for(HOSTS[client])
         add_entry(path, HOSTS[client].key, name, entry, replace=False, host=HOSTS[client])
         return path.read_text()
 
@@ -288,7 +288,7 @@ class TestCommand:
         entry = Entry("logs-agent", "/a b/logs-agent-mcp", ("-t", "stdio"), {"A": "1 2"})
         words = shlex.split(entry.claude_mcp_add())
         assert words[:-1] == ["claude", "mcp", "add-json", "--scope", "user", "logs-agent"]
-        assert json.loads(words[-1]) == entry.as_told(HOSTS["claude-code"])
+        assert json.loads(words[-1]) == entry.written_for(HOSTS["claude-code"])
 
     @pytest.mark.parametrize(
         ("arguments", "environ", "by_default", "is_kept"),
@@ -307,8 +307,8 @@ class TestCommand:
         self, arguments: tuple[str, ...], environ: dict[str, str], by_default: str, is_kept: bool
     ) -> None:
         entry = Entry("gateway", "/bin/agent-utilities", arguments, environ, by_default)
-        assert entry.as_told(HOSTS["claude-code"]).get("alwaysLoad", False) is is_kept
-        assert "alwaysLoad" not in entry.as_told(HOSTS["cursor"])
+        assert entry.written_for(HOSTS["claude-code"]).get("alwaysLoad", False) is is_kept
+        assert "alwaysLoad" not in entry.written_for(HOSTS["cursor"])
 
     def test_a_mistake_is_told_in_one_line(self, connect):
         for arguments, message in [

@@ -1,4 +1,4 @@
-"""What an evaluation reads: tools, requests with the tools that answer them, sessions, and what usage taught."""
+"""Read an evaluation's data: tools, requests with the tools that answer them, sessions, and past usage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Text = Annotated[str, Field(min_length=1)]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool to be found: what requests call it, what a ranker knows of it, and what it costs in a prompt."""
+    """A tool to rank: its id in requests, its document for the ranker, and its cost in a prompt."""
 
     id: str
     document: ToolDocument
@@ -59,7 +59,7 @@ class _RequestRow(BaseModel):
 
 
 def read_tools(path: Path) -> list[Tool]:
-    """Return the tools of a JSON lines file, or those that a server's `--list --json` says may be called."""
+    """Return the tools of a JSON lines file, or the permitted ones of a server's `--list --json`."""
     if (listing := _listing(path)) is not None:
         own = [row for row in listing["components"] if row["kind"] == "tool" and not row.get("entry_tool")]
         return [_tool(row["name"], row, listing["server"], row["tags"]) for row in own if row["verdict"] != "denied"]
@@ -72,7 +72,7 @@ def read_tools(path: Path) -> list[Tool]:
 
 
 def _listing(path: Path) -> dict[str, Any] | None:
-    """Return what `--list --json` printed; None where the file has something else."""
+    """Return the output of `--list --json`; None where the file has something else."""
     try:
         body = json.loads(_text(path))
     except ValueError:
@@ -112,7 +112,7 @@ _SQLITE = b"SQLite format 3\0"
 
 
 def read_usage(path: Path | None, tools: Sequence[Tool]) -> Learned:
-    """Return what a file teaches of tools, by their ids: past requests in JSON lines, or a server's usage log."""
+    """Return what a file teaches about tools, by id: from past requests in JSON lines, or a server's usage log."""
     if path is None:
         return NOTHING_LEARNED
     if not _is_log(path):
@@ -132,11 +132,11 @@ def _is_log(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(len(_SQLITE)) == _SQLITE
     except OSError:
-        return False  # it is said why where it is read as lines
+        return False  # reading it as lines says why
 
 
 def _read_log(path: Path) -> Learned:
-    """Return what a usage log teaches of all servers in it, as of its last call."""
+    """Return what a usage log teaches about all its servers, as of its last call."""
     from agent_utilities.usage.database import snapshot
     from agent_utilities.usage.learning import read_learned
 
@@ -151,7 +151,7 @@ COUNTS = ("uses", "used_with", "followed_by")
 
 
 def together(parts: Iterable[Learned]) -> Learned:
-    """Return what several logs, or sessions, teach together; counts add up."""
+    """Return what several logs, or sessions, teach together; counts are summed."""
     counts: dict[str, Any] = {field: Counter() for field in COUNTS}
     past: dict[str, tuple[str, ...]] = {}
     for learned in parts:
@@ -163,7 +163,7 @@ def together(parts: Iterable[Learned]) -> Learned:
 
 
 def _by_id(learned: Learned, tools: Sequence[Tool]) -> Learned:
-    """Return what was learned of tools that are there by their ids: by their names where one tool only has that."""
+    """Return what was learned about existing tools, by id; a tool is also matched by its name where that is unique."""
     n_named = Counter(tool.document.name for tool in tools)
     ids = {tool.document.name: tool.id for tool in tools if n_named[tool.document.name] == 1}
     ids |= {tool.id: tool.id for tool in tools}
@@ -181,7 +181,7 @@ def _by_id(learned: Learned, tools: Sequence[Tool]) -> Learned:
 
 @read_dataclass(frozen=True)
 class Session:
-    """What one session asked for, and which tools it called, by id; one without words teaches and is not asked."""
+    """A session's query, and the ids of the tools that it called; one without a query teaches but is not measured."""
 
     id: Text
     calls: tuple[str, ...]
@@ -189,7 +189,7 @@ class Session:
 
     @property
     def steps(self) -> tuple[tuple[tuple[str, ...], str], ...]:
-        """Each tool that it called for the first time after others, with the calls before, in order."""
+        """Each first call of a tool after other calls, with these, in order."""
         places = range(1, len(self.calls))
         return tuple((self.calls[:i], self.calls[i]) for i in places if self.calls[i] not in self.calls[:i])
 
@@ -204,7 +204,7 @@ def read_sessions(path: Path, tools: Sequence[Tool]) -> list[Session]:
 
 
 def rows(path: Path, kind: type[_T]) -> Iterator[tuple[str, _T]]:
-    """Yield what each line of a JSON lines file has, with where it stands."""
+    """Yield the rows of a JSON lines file, each with its place."""
     reader = TypeAdapter(kind)
     for number, line in enumerate(_text(path).split("\n"), 1):
         where = f"{path.name} line {number}"
@@ -214,8 +214,8 @@ def rows(path: Path, kind: type[_T]) -> Iterator[tuple[str, _T]]:
             except ValidationError as error:
                 first = error.errors(include_url=False)[0]
                 what = ".".join(map(str, first["loc"])) or "the line"
-                told = said_of(first["msg"]).lower()
-                raise InputError(f"{what} can't be read", first["input"], where, told) from None
+                hint = said_of(first["msg"]).lower()
+                raise InputError(f"{what} can't be read", first["input"], where, hint) from None
             yield where, row
 
 

@@ -1,4 +1,4 @@
-"""What an evaluation measures, prints and writes: what is found, claimed, rejected and saved."""
+"""An evaluation's measures, such as recall, claims, rejections and tokens saved; print and write them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class RankedRequest:
-    """A request and what a ranker made of it.
+    """A request with the ranking of tools for it.
 
     Args:
         ranked: tool ids, best first.
@@ -39,7 +39,7 @@ class RankedRequest:
     n_claimed: int
 
     def n_shown(self, top_k: int) -> int:
-        """Return how many tools an agent is shown that is shown no more than k."""
+        """Return how many tools an agent sees that is shown at most k."""
         return min(top_k, len(self.ranked), self.n_claimed)
 
     @property
@@ -118,9 +118,9 @@ def auroc(answerable: Sequence[RankedRequest], unanswerable: Sequence[RankedRequ
 
 
 def tokens_saved(requests: Sequence[RankedRequest], tools: Sequence[Tool], top_k: int) -> float:
-    """Return the share of the catalog's tokens that an agent is spared; nothing where the ranker abstained.
+    """Return the share of the catalog's tokens that an agent saves; none where the ranker abstained.
 
-    It is shown what is claimed, and no more than k of it.
+    The agent is shown the claimed tools, at most k.
     """
     cost = {tool.id: tool.n_tokens for tool in tools}
     total = max(1, sum(cost.values()))
@@ -134,9 +134,9 @@ def tokens_saved(requests: Sequence[RankedRequest], tools: Sequence[Tool], top_k
 def print_report(
     title: str, ranker: str, cause: str, measures: Figures, ablation: Mapping[str, Figures], *, as_json: bool
 ) -> None:
-    """Print measures, and what each part of what was learned is worth, as tables or in JSON.
+    """Print the measures and the ablation, as tables or in JSON.
 
-    Tables have shares in percent, and worth in points more than by words alone, which come first.
+    Tables have shares in percent; the ablation also has the gain in points over words alone, its first row.
     """
     if as_json:
         print(

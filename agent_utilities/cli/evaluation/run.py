@@ -1,6 +1,6 @@
-"""`agent-utilities eval`: how well tools that answer requests are found, and what each part of usage adds.
+"""`agent-utilities eval`: measure how well tools are ranked for requests, and what each part of usage adds.
 
-And for `agent-utilities capabilities route`: to which capabilities a gateway's own code leads messages.
+And for `agent-utilities capabilities route`: route messages to capabilities by a gateway's own code.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ app = typer.Typer(add_completion=False)
 
 N_RANKED = 25
 N_FOUND = 10
-"""The most tools that a search names where nobody says how many."""
+"""The most tools that a search returns by default."""
 N_NEXT = 5
-"""The next tool is to be among so many of those not called yet."""
+"""The next tool must be among so many of those not called yet."""
 NEXT_TOOL = f"next tool hit@{N_NEXT}"
 PARTS = {
     "past_requests": "past_requests",  # requests that each tool answered
@@ -55,9 +55,9 @@ PARTS = {
     "used_with": "used_with",  # tools that sessions called together
     "followed_by": "followed_by",  # the tool that was called next
 }
-"""What usage teaches, in the order in which it is told, and the field of `Learned` that each part is."""
+"""The parts of what usage teaches, in the order of the report, and each part's field of `Learned`."""
 _OF_SESSIONS = frozenset(("used_with", "followed_by"))
-"""What only requests with calls before them can use."""
+"""The parts that only requests with calls before them can use."""
 
 
 @app.command()
@@ -135,7 +135,7 @@ def _read_asked(
 
 
 class Evaluation:
-    """Tools, ranked with as much of what was learned, and of what sessions teach, as is asked for."""
+    """Ranks tools with chosen parts of what usage and sessions teach."""
 
     def __init__(
         self, tools: Sequence[Tool], ranker: LexicalRanker | HybridRanker, learned: Learned, sessions: Sequence[Session]
@@ -150,7 +150,7 @@ class Evaluation:
                 answered = {place: past[tool.id] for place, tool in enumerate(tools) if tool.id in past}
                 self._taught = self._index.learn(PastRequests.of(answered))
         self.cause = self._taught.cause
-        """Why tools are ranked by less than what was asked for; empty where they aren't."""
+        """Why tools are ranked by less than was configured; empty where they aren't."""
         if self.cause:
             notes.print(f"[yellow]{self.cause}[/]", highlight=False)
 
@@ -177,37 +177,37 @@ class Evaluation:
         return [RankedTool(self._tools[place].id, score) for place, score in places]
 
     def next_tools(self, parts: frozenset[str]) -> Figures:
-        """Return how often the next tool of a session is found, taught by all others and by nothing of its own.
+        """Return how often a session's next tool is suggested, taught by all other sessions.
 
-        Asked are those that have words and several tools. Linked is a tool that went with one called before elsewhere.
+        Sessions with a query and several tools count. A linked tool went with an earlier one in another session.
         """
         if not self._sessions:
             return {}
-        asked = [session for session in self._sessions if session.query and session.steps]
+        queried = [session for session in self._sessions if session.query and session.steps]
         taught = data.together([self._learned, taught_by(self._sessions)])
         left_out: dict[str, Any] = {field: {} for part, field in PARTS.items() if part not in parts}
         index = self._taught if "past_requests" in parts else self._index
         n_steps = n_hits = n_linked = 0
-        for session in asked:
+        for session in queried:
             learned = replace(taught_without(session, taught), **left_out)
             edges = [edge for edge in _edges(learned) if edge.of in session.calls]
             prior = Prior(learned.uses)
             tools = tuple(self._named(index.rank(session.query, limit=N_RANKED + N_FOUND)))
-            found = Resolution("ranked" if tools else "no_match", tools)  # what `tool_search` finds, before it is cut
+            matches = Resolution("ranked" if tools else "no_match", tools)  # what `tool_search` finds, before it is cut
             for called, wanted in session.steps:
                 near = tuple(dict.fromkeys(reversed(called)))[:N_NEAR]  # as a session's trail has them
                 shares = neighbour_shares(edges, near, self._ids)
-                answer = with_prior(replace(found, neighbours=shares), prior, self._ids, N_FOUND)
+                answer = with_prior(replace(matches, neighbours=shares), prior, self._ids, N_FOUND)
                 n_steps += 1
                 n_hits += wanted in [name for name in answer.names if name not in called][:N_NEXT]
                 n_linked += any(name == wanted for name, _ in shares)
         shares_of = {"of them linked": n_linked / max(1, n_steps), NEXT_TOOL: n_hits / max(1, n_steps)}
-        return {"sessions": float(len(asked)), "next tools": float(n_steps), **shares_of}
+        return {"sessions": float(len(queried)), "next tools": float(n_steps), **shares_of}
 
     def ablation(self, parts: frozenset[str], requests: Sequence[Request]) -> dict[str, Figures]:
-        """Return the figures by words alone, with each part of what was learned alone, with all, with all but each.
+        """Return the figures by words alone, with each learned part, with all parts, and with all but each.
 
-        Nothing where nothing was learned, or all of it is left out.
+        Empty where nothing was learned, or all of it is left out.
         """
         taught = {part for part, field in PARTS.items() if getattr(self._learned, field)}
         taught = taught | {"recency", *_OF_SESSIONS} if self._sessions else taught - _OF_SESSIONS
@@ -234,20 +234,20 @@ class Evaluation:
 
 
 def taught_by(sessions: Sequence[Session]) -> Learned:
-    """Return what sessions teach; one counts once for each tool, however often it called it."""
+    """Return what sessions teach; a session counts once for each tool that it called."""
     steps = (Step(str(place), 0, call) for place, session in enumerate(sessions) for call in session.calls)
     return replace(sequences(steps), uses=Counter(call for session in sessions for call in set(session.calls)))
 
 
 def taught_without(session: Session, taught: Learned) -> Learned:
-    """Return what is left of what was taught without one of the sessions that taught it."""
+    """Return what was taught, without what one of the sessions taught."""
     own = taught_by([session])
     left: dict[str, Any] = {name: Counter(getattr(taught, name)) - Counter(getattr(own, name)) for name in data.COUNTS}
     return replace(taught, **left)
 
 
 def _edges(learned: Learned) -> list[Neighbour]:
-    """Return what went with each tool; pairs that were used together go both ways."""
+    """Return the edges between tools; those of tools used together go both ways."""
     together = [(*pair, n) for pair, n in learned.used_with.items()]
     edges = [Neighbour(first, second, "used_with", n) for first, second, n in together]
     edges += [Neighbour(second, first, "used_with", n) for first, second, n in together]
@@ -255,14 +255,14 @@ def _edges(learned: Learned) -> list[Neighbour]:
 
 
 class Message(BaseModel):
-    """A message, and the capability that it calls for where that is known; None for none of them."""
+    """A message, and the capability that it calls for: None for none, unset where that is not known."""
 
     intent: str
     label: str | None = None
 
 
 def route_messages(folder: Path, rows_file: Path, out: Path | None, *, by_words: bool = False) -> None:
-    """Write where each message leads, and print how often that is right where it is known.
+    """Route messages, write each route, and print how often labelled ones are right.
 
     Of `rows_file` each line has `intent` and perhaps `label`: a capability's name, or null for none. `out` is
     written, where there is one.
@@ -278,8 +278,8 @@ def route_messages(folder: Path, rows_file: Path, out: Path | None, *, by_words:
     cause, routes = in_event_loop(_route_all)(triggers, messages, settings)
     if out is not None:
         pairs = zip(messages, routes, strict=True)
-        told = [{"intent": each.intent, "scores": route.scores, "activated": route.activated} for each, route in pairs]
-        data.write_rows(out, told, "--out")
+        lines = [{"intent": each.intent, "scores": route.scores, "activated": route.activated} for each, route in pairs]
+        data.write_rows(out, lines, "--out")
     if cause:
         print(f"note: {cause}")
     for line in measured(messages, routes):
@@ -287,7 +287,7 @@ def route_messages(folder: Path, rows_file: Path, out: Path | None, *, by_words:
 
 
 def measured(messages: Sequence[Message], routes: Sequence[Route]) -> list[str]:
-    """Return how often routes are right where that is known, a line each for people; nothing where it never is."""
+    """Return lines for people on how often routes are right; none where no message is labelled."""
     pairs = list(zip(messages, routes, strict=True))
     calls = [(message.label, route) for message, route in pairs if message.label]
     others = [route for message, route in pairs if "label" in message.model_fields_set and not message.label]
@@ -305,7 +305,7 @@ def measured(messages: Sequence[Message], routes: Sequence[Route]) -> list[str]:
 async def _route_all(
     triggers: Mapping[str, tuple[str, ...]], messages: Sequence[Message], settings: Settings
 ) -> tuple[str, list[Route]]:
-    """Return why messages are routed by less than was asked for, if so, and where each leads."""
+    """Return each message's route, after why they are routed by less than was configured, if so."""
     router = CapabilityRouter.of(open_rankers(settings))
     try:
         router.use(triggers)
