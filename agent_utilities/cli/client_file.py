@@ -19,10 +19,8 @@ from agent_utilities.gateway.upstreams.errors import ConfigError
 from agent_utilities.runtime.process_io import open_regular, write_whole
 
 
-def add_entry(
-    path: Path, key: str, name: str, entry: dict[str, Any], *, replace: bool, host: Host | None = None
-) -> Path | None:
-    """Add an entry to the object under a key of a file; both are created where they are missing.
+def add_entry(path: Path, host: Host, name: str, entry: dict[str, Any], *, replace: bool) -> Path | None:
+    """Add an entry to the servers in a host's file; both are created where they are missing.
 
     The file is copied beside itself and then replaced as a whole, so that a reader sees the old or the new one. A link
     is followed, and stays. A file whose content can't be kept is refused, and not changed. In TOML and YAML the entry
@@ -30,12 +28,12 @@ def add_entry(
 
     Return the copy; None where there was no file, or the entry stood there already.
     """
-    target, form, host = Path(os.path.realpath(path)), form_of(path), host or Host("", key=key)
+    target, form = Path(os.path.realpath(path)), form_of(path)
     before, content = content_of(target, path, host.new)
-    servers = content.setdefault(key, [] if host.is_list and form == "YAML" else {})
+    servers = content.setdefault(host.key, [] if host.is_list and form == "YAML" else {})
     entries = by_name(servers) if host.is_list else servers
     if not isinstance(entries, dict):
-        _refuse(f"{key!r} is no object", path)
+        _refuse(f"{host.key!r} is no object", path)
     there, wanted = entries.get(name), {"name": name, **entry} if isinstance(servers, list) else entry
     if there == wanted:
         return None

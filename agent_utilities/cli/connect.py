@@ -177,7 +177,7 @@ def _put(entry: Entry, client: Client, path: Path, *, write: bool, replace: bool
     host = HOSTS[client]
     shown = entry.written_for(host)
     if write:
-        copy = add_entry(path, host.key, entry.name, shown, replace=replace, host=host)
+        copy = add_entry(path, host, entry.name, shown, replace=replace)
         print(f"{path} has {entry.name!r}" + (f"; what it was is in {copy.name}" if copy else ""))
         print(f"restart {client} to have it started", file=sys.stderr)
         return

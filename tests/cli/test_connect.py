@@ -44,7 +44,7 @@ def connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
 
 
 def add(path: Path, *, replace: bool = False) -> Path | None:
-    return add_entry(path, "mcpServers", "logs-agent", ENTRY, replace=replace)
+    return add_entry(path, HOSTS["cursor"], "logs-agent", ENTRY, replace=replace)
 
 
 class TestFile:
@@ -141,7 +141,7 @@ class TestOtherForms:
 
     def add(self, client: Client, path: Path, name: str = "logs", **env: str) -> str:
         entry = Entry(name, "/bin/logs-mcp", ("-t", "stdio"), env).written_for(HOSTS[client])
-        add_entry(path, HOSTS[client].key, name, entry, replace=False, host=HOSTS[client])
+        add_entry(path, HOSTS[client], name, entry, replace=False)
         return path.read_text()
 
     def test_an_entry_is_put_in_and_all_else_stays(self, tmp_path: Path) -> None:

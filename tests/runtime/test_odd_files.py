@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.access.record.chain import verify
-from agent_utilities.cli.connect import add_entry
+from agent_utilities.cli.client_file import add_entry
 from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.gateway.capabilities.bundle_file import read_within
 from agent_utilities.gateway.upstreams.configuration.config_files import read_config
 from agent_utilities.gateway.upstreams.configuration.config_text import read_env_file
+from agent_utilities.gateway.upstreams.configuration.host_files import HOSTS
 from agent_utilities.gateway.upstreams.operator.lock import read_lock
 from agent_utilities.gateway.upstreams.processes.stderr_log import read_log
 from agent_utilities.gateway.upstreams.sealed_store import read_key
@@ -34,7 +35,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "bundle": lambda path: read_within(path, path.parent),
     "snapshot": read,
     "record": lambda path: verify([path]),
-    "host": lambda path: add_entry(path, "mcpServers", "git", {}, replace=False),
+    "host": lambda path: add_entry(path, HOSTS["cursor"], "git", {}, replace=False),
     "usage": open_log,
 }
 
