@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from fastmcp.exceptions import ToolError
@@ -20,6 +19,7 @@ from agent_utilities.gateway.capabilities.switching import Switching
 from agent_utilities.runtime.waiting import beside
 from agent_utilities.search.entry_tools import unknown_arguments
 from agent_utilities.selection.channels import META_KEY
+from agent_utilities.selection.model import nearest
 from agent_utilities.server.feature import ALWAYS_LOADED, Answer, OwnTool
 from agent_utilities.server.request import Request
 
@@ -160,8 +160,8 @@ class CapabilityAnswers:
         name = _text(arguments, "name", "give the name of a capability")
         if name in on.usable:
             return name
-        near = get_close_matches(name, sorted(on.usable), 1)
-        hint = f"did you mean {near[0]}?" if near else "action=list shows those there are"
+        near = nearest(name, on.usable)
+        hint = f"did you mean {near}?" if near else "action=list shows those there are"
         raise ToolError(f"no capability is named {shortened(repr(name))}; {hint}")
 
     def _row(self, name: str, on: CallerCapabilities, missing: Sequence[str] | None = None) -> dict[str, Any]:

@@ -107,8 +107,8 @@ class Toolchains:
     with all that it started when that is cancelled. The operator alone allows it, by `allow_install`.
     """
 
-    def __init__(self, *, environ: Mapping[str, str], allow_install: bool, limit_s: float = LIMIT_S) -> None:
-        self._environ, self._allow_install, self._limit_s = environ, allow_install, limit_s
+    def __init__(self, *, environ: Mapping[str, str], allow_install: bool) -> None:
+        self._environ, self._allow_install = environ, allow_install
         self._home = Path(environ.get("HOME") or expanded("~"))
         self._turn = asyncio.Lock()
 
@@ -175,7 +175,7 @@ class Toolchains:
         It has no stdin and none of our secrets, and runs in a session of its own. Whatever it started has ended when
         this returns or is cancelled; where the gateway is killed, the guard ends it.
         """
-        last, rest, how = "", b"", f"was ended after {self._limit_s:g} s"
+        last, rest, how = "", b"", f"was ended after {LIMIT_S:g} s"
 
         def take(line: bytes) -> None:
             nonlocal last
@@ -192,7 +192,7 @@ class Toolchains:
 
         guard, process = ProcessGuard(), None
         try:
-            async with asyncio.timeout(self._limit_s):
+            async with asyncio.timeout(LIMIT_S):
                 path, home = await in_daemon_thread(self._program_path), self._home
                 find_bash = partial(find_program, "bash", path=path, folder=home, home=home)
                 bash = str(await in_daemon_thread(find_bash))

@@ -208,6 +208,7 @@ BY_MODEL: Mapping[str, Gate] = {
 measured by."""
 
 _VECTORS_S = 1.0
+"""Seconds within which a message must be embedded; else words alone are compared."""
 _N_REMEMBERED_CHARACTERS = 8_192
 _ROUTES_BYTES = 2 << 20
 _SCORE_BYTES = 200
@@ -240,21 +241,10 @@ class CapabilityRouter:
     Args:
         embedder: the ranker's own; None compares words alone.
         cause: why nothing is ever routed; empty where routing is on.
-        retry_s: seconds between attempts to embed the triggers.
-        vectors_s: seconds within which a message must be embedded; else words alone are compared.
     """
 
-    def __init__(
-        self,
-        embedder: Embedder | None = None,
-        *,
-        cause: str = "",
-        retry_s: float = RETRY_S,
-        vectors_s: float = _VECTORS_S,
-    ) -> None:
-        self._embedder = embedder
-        self._off = cause
-        self._retry_s, self._vectors_s = retry_s, vectors_s
+    def __init__(self, embedder: Embedder | None = None, *, cause: str = "") -> None:
+        self._embedder, self._off = embedder, cause
         self._retry_at = float("inf")
         self._triggers: Triggers | None = None
         self._ready: _Ready | None = None
@@ -282,7 +272,7 @@ class CapabilityRouter:
         return "the triggers are not read yet" if self._ready is None else self._ready.cause
 
     def use(self, triggers: Triggers) -> None:
-        """Replace the triggers; returns at once, and by_name ones are indexed in a thread."""
+        """Replace the triggers; returns at once, and changed ones are indexed in a thread."""
         by_name = {name: tuple(texts) for name, texts in triggers.items() if texts}
         if not self._off and by_name != self._triggers:
             self._triggers = by_name
@@ -317,7 +307,7 @@ class CapabilityRouter:
         if ready.embedder is not None:
             by_meaning = loop.run_in_executor(self._threads, _by_meaning, ready.index, ready.embedder, text, usable)
             with suppress(TimeoutError, RankerError, UnicodeError):
-                async with asyncio.timeout(self._vectors_s):
+                async with asyncio.timeout(_VECTORS_S):
                     return await by_meaning
         return await in_daemon_thread(partial(_by_words, ready.index, text, usable))  # not behind a model that hangs
 
@@ -359,7 +349,7 @@ class CapabilityRouter:
                 cause = f"routed by words alone: no gate was measured for the model {model!r}"
                 self._ready = _Ready(by_words, cause=cause)
         except RankerError:
-            self._retry_at = time.monotonic() + self._retry_s
+            self._retry_at = time.monotonic() + RETRY_S
             self._ready = _Ready(by_words, cause="routed by words alone")
 
 

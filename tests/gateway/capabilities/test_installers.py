@@ -8,7 +8,6 @@ import random
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -50,9 +49,9 @@ class Tap:
             pass
         return line
 
-    def allowed(self, **options: Any) -> Toolchains:
+    def allowed(self) -> Toolchains:
         """Return toolchains that may install."""
-        return Toolchains(environ=self.environ, allow_install=True, **options)
+        return Toolchains(environ=self.environ, allow_install=True)
 
     async def satisfied(self, toolchains: Toolchains) -> str:
         """Return why `a/thing` is not there once it was installed; empty where it is."""
@@ -178,9 +177,10 @@ class TestEnding:
         await asyncio.to_thread(lambda: [wait_until_gone(pid) for pid in started])
         assert len(started) == 3
 
-    async def test_one_that_takes_too_long_is_ended(self, tap: Tap) -> None:
+    async def test_one_that_takes_too_long_is_ended(self, tap: Tap, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("agent_utilities.gateway.capabilities.installers.LIMIT_S", 0.2)
         tap.script("echo going; sleep 1000")
-        toolchains = tap.allowed(limit_s=0.2)
+        toolchains = tap.allowed()
         told = "a/thing: 'thing' is not installed; its installer was ended after 0.2 s"
         assert (await tap.satisfied(toolchains)).startswith(told)
 

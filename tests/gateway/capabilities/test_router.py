@@ -59,8 +59,13 @@ async def ready(router: CapabilityRouter, triggers: dict[str, tuple[str, ...]] =
     return router
 
 
-def of(model: Model, **options: float) -> CapabilityRouter:
-    return CapabilityRouter(Embedder(lambda: model), **{"vectors_s": 60.0, **options})
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_utilities.gateway.capabilities.router._VECTORS_S", 60)
+
+
+def of(model: Model) -> CapabilityRouter:
+    return CapabilityRouter(Embedder(lambda: model))
 
 
 class TestRoute:
@@ -147,8 +152,11 @@ class TestMakingReady:
 
 
 class TestFaults:
-    async def test_a_model_that_cannot_be_had_leaves_words_and_is_tried_again(self) -> None:
-        router = await ready(of(model := Model(cause="absent"), retry_s=0))
+    async def test_a_model_that_cannot_be_had_leaves_words_and_is_tried_again(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("agent_utilities.gateway.capabilities.router.RETRY_S", 0)
+        router = await ready(of(model := Model(cause="absent")))
         assert router.cause == "routed by words alone"
         model.cause = ""
         await router.route(SAID, BOTH)
@@ -162,8 +170,9 @@ class TestFaults:
         model.cause = ""
         assert not (await router.route(SAID, BOTH)).by_words
 
-    async def test_a_model_that_hangs_costs_the_vectors_alone(self) -> None:
-        router = await ready(of(model := Model(), vectors_s=0.01))
+    async def test_a_model_that_hangs_costs_the_vectors_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("agent_utilities.gateway.capabilities.router._VECTORS_S", 0.01)
+        router = await ready(of(model := Model()))
         model.may_embed.clear()
         try:
             assert (await router.route(SAID, BOTH)).activated == "docker"
