@@ -132,10 +132,7 @@ def connect(
     path, environ, arguments = config_path(client, project, os.environ), _environ(env or (), os.environ), options or []
     problems: Sequence[str] = ()
     if undo:
-        from agent_utilities.cli.moving import undo_move
-
-        print(f"as they were before: {', '.join(map(str, undo_move(path)))}")
-        return
+        return _undo(path)
     if gateway is not None:
         # Completion need not wait for it.
         from agent_utilities.gateway.upstreams.configuration.config_files import read_config
@@ -155,6 +152,12 @@ def connect(
     if not move:
         _put(entry, client, path, write=write, replace=replace)
     _tell(entry, problems, left)
+
+
+def _undo(path: Path) -> None:
+    from agent_utilities.cli.moving import undo_move
+
+    print(f"as they were before: {', '.join(map(str, undo_move(path)))}")
 
 
 def _tell(entry: Entry, problems: Sequence[str], left: Sequence[str]) -> None:
