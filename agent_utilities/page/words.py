@@ -20,9 +20,9 @@ from agent_utilities.query.graph.matching import match, match_literally, normali
 from agent_utilities.query.ranking.arrays import Scores
 from agent_utilities.query.ranking.base import BY_WORDS, Ranking
 from agent_utilities.query.resolution.answer import CallerScope
-from agent_utilities.query.resolution.catalog_ranker import N_RANKED
+from agent_utilities.query.resolution.catalog_ranker import N_RANKED, CatalogIndex
 from agent_utilities.query.resolution.orchestrator import DynamicToolOrchestrator
-from agent_utilities.query.resolution.prior import gains_of
+from agent_utilities.query.resolution.prior import Prior, gains_of
 from agent_utilities.runtime.waiting import in_daemon_thread, in_turns
 from agent_utilities.selection.model import Resolution
 from agent_utilities.server.agent_server import AgentServer
@@ -75,7 +75,9 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
     if ranker is None or ranker.index is None:
         values["why_none"] = "there is no ranker, or its index is not made yet"
     else:
-        values |= await _ranks(feature, made, query, scope, servers, reader, of)
+        teaching = feature.resolver.teaching if _may_learn(reader, of) else None
+        prior = teaching.prior(of) if teaching is not None else None
+        values |= await _ranks(ranker.learned(of, ranker.index), prior, made, query, scope, servers)
     best = [each["name"] for each in values["ranked"][:_N_AROUND]] or list(resolution.names[:_N_AROUND])
     around = await _graph(orchestrator, host.name, query, best, servers, reader, of, by_terms=ranker is None)
     values["tables"] |= {"edges": Table(_EDGES, around.get("edges", []))}
@@ -83,18 +85,8 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
 
 
 async def _ranks(
-    feature: Query,
-    made: Request,
-    query: str,
-    scope: CallerScope,
-    servers: Mapping[str, str],
-    reader: Reader,
-    of: str,
+    index: CatalogIndex, prior: Prior | None, made: Request, query: str, scope: CallerScope, servers: Mapping[str, str]
 ) -> dict[str, Any]:
-    ranker, teaching = feature.resolver.ranker, feature.resolver.teaching
-    assert ranker is not None
-    assert ranker.index is not None
-    index = ranker.learned(of, ranker.index)
     parts: dict[str, Scores] = {}
     resolution: Resolution = made.verdict.preferences.resolution
     by = index.lexical if BY_WORDS in resolution.cause else index.best  # vectors may have come too late for the answer
@@ -105,7 +97,6 @@ async def _ranks(
             ranking: Ranking = await in_daemon_thread(rank)
     except TimeoutError:
         return {"why_none": f"ranking took more than {_RANK_S:g} s"}
-    prior = teaching.prior(of) if teaching is not None and _may_learn(reader, of) else None
     gains = gains_of(resolution, prior, scope.names()) if prior is not None and resolution.answered else {}
     places = {name: place for place, name in enumerate(resolution.names, 1)}
     names = [index.documents[place].name for place in ranking.indexes]
