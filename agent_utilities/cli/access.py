@@ -26,10 +26,7 @@ def describe() -> None:
 
 
 @app.command("test")
-def try_(
-    claims: Annotated[str, typer.Option("--as", metavar="CLAIMS")],
-    as_json: AsJson = False,
-) -> None:
+def try_(claims: Annotated[str, typer.Option("--as", metavar="CLAIMS")], as_json: AsJson = False) -> None:
     """Print the rule that holds for a caller, what it permits, and why; a rule that can never hold is told.
 
     Args:

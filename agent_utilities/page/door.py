@@ -57,11 +57,7 @@ class Door:
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        host: AgentServer,
-        key: str,
-        refused: Callable[[HttpRequest, int, str], Response],
+        self, app: ASGIApp, host: AgentServer, key: str, refused: Callable[[HttpRequest, int, str], Response]
     ) -> None:
         self._app, self._host, self._key, self._refused = app, host, key, refused
         self._base_url = host.surface.operator.settings.auth_base_url

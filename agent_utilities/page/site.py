@@ -197,10 +197,7 @@ class Site:
         """Return the page for a browser that is refused: why, and how to log in."""
         takes = "key" if self.door.takes_key else "token" if self._host.auth is not None else ""
         return self._html(
-            request,
-            "door.html",
-            {"why": why, "takes": takes, "status": status, "issuer": self.door.has_issuer},
-            status,
+            request, "door.html", {"why": why, "takes": takes, "status": status, "issuer": self.door.has_issuer}, status
         )
 
     async def _nothing(self, scope: Any, receive: Any, send: Any) -> None:
