@@ -113,16 +113,16 @@ class OwnLogin:
 
 async def _answer(relay: ServerRelay, link: Link, question: mcp_types.ElicitRequest) -> Any:
     """Return the answer of a session's host, which shows concurrent calls' question once."""
-    if relay.session in link.asked:
+    if relay.session in link.shown_in:
         return mcp_types.ElicitResult(action="accept")
-    link.asked.add(relay.session)
+    link.shown_in.add(relay.session)
     try:
         async with asyncio.timeout(LOGIN_S):
             return await relay.ask(question)
     except TimeoutError:
         return None
     finally:
-        link.asked.discard(relay.session)
+        link.shown_in.discard(relay.session)
 
 
 @dataclass(frozen=True, kw_only=True)

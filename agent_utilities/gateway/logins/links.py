@@ -77,7 +77,7 @@ class Link:
         browser: the cookie of the browser that proved to be the person's; empty before one did.
         n_tries: how often a browser tried to prove that.
         is_used: whether it has led to the upstream.
-        asked: the sessions whose host shows it at present.
+        shown_in: the sessions whose host shows it at present.
     """
 
     account: Account
@@ -87,7 +87,7 @@ class Link:
     browser: str = ""
     n_tries: int = 0
     is_used: bool = False
-    asked: set[Hashable] = field(default_factory=set)
+    shown_in: set[Hashable] = field(default_factory=set)
 
     @property
     def is_late(self) -> bool:
