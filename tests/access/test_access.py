@@ -8,6 +8,7 @@ import pytest
 
 from agent_utilities.errors import SettingsError
 from tests.access.team import SETTINGS, Team, bearing
+from tests.every import every
 from tests.server.in_process import ask, listed
 
 pytestmark = pytest.mark.anyio
@@ -74,7 +75,7 @@ class TestRules:
 
 
 class TestTokens:
-    @pytest.mark.parametrize("token", ["au_" + "x" * 43, "", "x", "Bearer"])
+    @every("token", ["au_" + "x" * 43, "", "x", "Bearer"])
     async def test_that_the_file_lacks_are_refused(self, token: str, tmp_path: Path) -> None:
         team = Team(tmp_path)
         team.token("ann")

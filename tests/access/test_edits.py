@@ -23,6 +23,7 @@ from agent_utilities.server.events import PolicyChanged
 from agent_utilities.server.feature import NOT_TAKEN, Feature
 from agent_utilities.server.request import Request
 from tests.access.team import SETTINGS, Team
+from tests.every import every
 from tests.runtime.odd_files import ODD
 from tests.server.servers import running
 from tests.wire.http_raw import RawHttp, Stream
@@ -186,7 +187,7 @@ class TestNotices:
             assert methods(narrow.rest()) == []
             whole.rest()
 
-    @pytest.mark.parametrize("active", [True, False])
+    @every("active", [True, False])
     def test_what_a_feature_took_away_for_a_session_counts(self, active: bool, tmp_path: Path) -> None:
         with serving(tmp_path, Switched(active)) as served:
             bob = served.session(served.bob)
@@ -211,7 +212,7 @@ class TestWholeOrNotAtAll:
             served.after(lambda: served.team.write(BOB_MAY_ALL))
             assert (before, served.listed(bob)) == (READ, ALL)
 
-    @pytest.mark.parametrize(
+    @every(
         "broken",
         [
             b"[[access]]\nwho =",
@@ -270,7 +271,7 @@ class TestTokens:
             of_ann.rest()
             of_bob.close()
 
-    @pytest.mark.parametrize("broken", [b"{", b'{"v": 2, "tokens": []}', b"\xff", b'{"v": 1, "tokens": [{"name": 1}]}'])
+    @every("broken", [b"{", b'{"v": 2, "tokens": []}', b"\xff", b'{"v": 1, "tokens": [{"name": 1}]}'])
     def test_a_file_that_can_not_be_read_is_told_and_what_it_held_holds(self, broken: bytes, tmp_path: Path) -> None:
         with serving(tmp_path) as served:
             bob = served.bob
@@ -282,7 +283,7 @@ class TestTokens:
             served.after(lambda: served.team.tokens.write_bytes(kept.replace(b'"bob"', b'"bib"')))
             assert served.listed(bob) == []
 
-    @pytest.mark.parametrize("mode", [0o644, 0o660, 0o602])
+    @every("mode", [0o644, 0o660, 0o602])
     def test_a_file_that_was_made_its_owners_alone_is_taken_as_it_is(self, mode: int, tmp_path: Path) -> None:
         with serving(tmp_path) as served:
             bob, path = served.bob, served.team.tokens
@@ -318,7 +319,7 @@ class TestTokens:
             served.after(failing.clear)
             assert served.listed(served.bob) == 401
 
-    @pytest.mark.parametrize("odd", ODD)
+    @every("odd", ODD)
     def test_what_is_no_file_is_passed_over_and_the_next_file_taken(
         self, odd: Callable[[Path], object], tmp_path: Path
     ) -> None:

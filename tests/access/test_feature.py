@@ -14,6 +14,7 @@ from agent_utilities.access.feature import AccessControl
 from agent_utilities.errors import SettingsError
 from agent_utilities.server.sessions import Caller
 from tests.access.team import SETTINGS, Team
+from tests.every import every
 
 pytestmark = pytest.mark.anyio
 WITHOUT_RULES = SETTINGS.partition("[[access]]")[0]
@@ -41,7 +42,7 @@ class TestStart:
         assert access_of(server).health() == {}
         assert server.health()["status"] == "starting"
 
-    @pytest.mark.parametrize(
+    @every(
         ("transport", "settings", "line"),
         [
             ("stdio", SETTINGS, "rules of access do not apply over stdio: there is no token"),
@@ -78,7 +79,7 @@ class TestStart:
         assert warned.startswith("rule 3 (")
         assert "can never hold: rule 2 (" in warned
 
-    @pytest.mark.parametrize("other", ["tokens", "issuer"])
+    @every("other", ["tokens", "issuer"])
     def test_with_a_login_of_its_author_and_one_of_its_operator_is_refused(self, other: str, tmp_path: Path) -> None:
         from fastmcp.server.auth import StaticTokenVerifier
 

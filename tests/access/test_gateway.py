@@ -15,6 +15,7 @@ from agent_utilities.gateway.upstreams.config import GatewayConfig
 from agent_utilities.gateway.upstreams.folders import gateway_folder
 from agent_utilities.gateway.upstreams.snapshot_store import SnapshotStore
 from tests.access.team import Team
+from tests.every import every
 from tests.gateway.upstreams.snapshots import config, snapshot, tool
 from tests.server.in_process import web_of
 from tests.wire.wires import ACCEPT, INITIALIZE, modern_request
@@ -81,7 +82,7 @@ async def transcript(web: httpx2.AsyncClient, who: dict[str, str]) -> list[str]:
     return [f"{each.status_code} " + re.sub(r'"(seconds|ms)":[0-9.e-]+', "", each.text) for each in answers]
 
 
-@pytest.mark.parametrize("tool_search", ["off", "on"])
+@every("tool_search", ["off", "on"])
 async def test_no_answer_moves_because_a_denied_upstream_is_there(tool_search: str, tmp_path: Path) -> None:
     team, told = Team(tmp_path, RULES), []
     bob, ann = team.token("bob"), team.token("ann")

@@ -23,6 +23,7 @@ from agent_utilities.errors import SettingsError
 from agent_utilities.settings import Settings
 from tests.access.local_issuer import LocalIssuer
 from tests.access.verifying import served, verdict, verifier_of
+from tests.every import every
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
@@ -97,7 +98,7 @@ class TestAnswer:
             'scope="a b", resource_metadata="http://x/y"'
         )
 
-    @pytest.mark.parametrize(
+    @every(
         ("status", "headers"), [(401, {}), (401, {"www-authenticate": "Basic"}), (403, {"www-authenticate": "Bearer"})]
     )
     async def test_any_other_answer_is_left_as_it_is(self, status: int, headers: dict[str, str]) -> None:
@@ -113,7 +114,7 @@ class TestAnswer:
 
 
 class TestSettings:
-    @pytest.mark.parametrize(
+    @every(
         ("changed", "told"),
         [
             ({"auth_base_url": ""}, "the issuer's tokens are for nobody"),

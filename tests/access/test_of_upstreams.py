@@ -15,6 +15,7 @@ from agent_utilities.access.quotas import Quotas
 from agent_utilities.gateway.feature import Upstreams
 from agent_utilities.gateway.upstreams.configuration.config_files import read_servers
 from tests.access.bounded import said
+from tests.every import every
 from tests.gateway.gateways import served
 from tests.gateway.upstreams.supervised import FAULTY, script
 from tests.parts import part
@@ -78,7 +79,7 @@ async def test_that_come_where_there_were_none_are_told_not_to_hold(
     assert "the quotas of one are not held" in caplog.text
 
 
-@pytest.mark.parametrize(
+@every(
     ("quota", "told"),
     [
         ({"calls_per_minit": 1}, "has 1 under 'calls_per_minit'"),

@@ -18,6 +18,7 @@ from agent_utilities.access.oidc import OPAQUE_S
 from agent_utilities.access.refusals import RETRY_S, Reason
 from tests.access.local_issuer import RESOURCE, LocalIssuer, ec, rsa
 from tests.access.verifying import Clock, served, verdict, verifier_of
+from tests.every import every
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
@@ -35,7 +36,7 @@ class TestLetIn:
             "scopes": ["read"],
         }
 
-    @pytest.mark.parametrize(
+    @every(
         ("alg", "key"),
         [
             ("PS512", rsa("a")),
@@ -50,7 +51,7 @@ class TestLetIn:
         issuer.keys = [rsa("k1"), key]
         assert await verdict(verifier_of(issuer), issuer.token(key, alg)) is None
 
-    @pytest.mark.parametrize(
+    @every(
         "changed",
         [
             {"header": {"typ": "application/AT+JWT"}},
@@ -104,7 +105,7 @@ class TestLetIn:
         assert await verdict(verifier_of(issuer), issuer.token()) is refusals.UNREACHABLE
         assert f"it calls itself '{issuer.url}/'; auth_issuer must be that to the letter" in caplog.text
 
-    @pytest.mark.parametrize("name", ["jwks_uri", "introspection_endpoint", "token_endpoint"])
+    @every("name", ["jwks_uri", "introspection_endpoint", "token_endpoint"])
     def test_an_issuer_over_https_names_no_address_without_it(self, name: str) -> None:
         issuer, there = "https://login.example", "https://login.example/x"
         said = {"issuer": issuer, "jwks_uri": there, "introspection_endpoint": there, "token_endpoint": there}
@@ -127,9 +128,7 @@ class TestSeenTokens:
         clock.now = int(clock.now) + 60
         assert await verdict(verifier, token) is refusals.EXPIRED
 
-    @pytest.mark.parametrize(
-        ("claim", "too_early"), [("iat", refusals.FROM_THE_FUTURE), ("nbf", refusals.NOT_YET), ("exp", None)]
-    )
+    @every(("claim", "too_early"), [("iat", refusals.FROM_THE_FUTURE), ("nbf", refusals.NOT_YET), ("exp", None)])
     async def test_clocks_may_differ_by_half_a_minute_and_no_second_more(
         self, issuer: LocalIssuer, claim: str, too_early: Reason | None
     ) -> None:
@@ -310,7 +309,7 @@ class TestOpaqueTokens:
         assert await verdict(verifier_of(issuer), "opaque") is refusals.UNREADABLE
         assert not issuer.asked
 
-    @pytest.mark.parametrize(
+    @every(
         ("changed", "reason"),
         [
             ({"active": False}, refusals.INACTIVE),
@@ -340,7 +339,7 @@ class TestOpaqueTokens:
         assert await verdict(verifier, "opaque") is refusals.INACTIVE
         assert issuer.asked["/introspect"] == 2
 
-    @pytest.mark.parametrize("endpoint", ["/introspect", "/nowhere"])
+    @every("endpoint", ["/introspect", "/nowhere"])
     async def test_where_it_does_not_answer_it_is_no_401(self, issuer: LocalIssuer, endpoint: str) -> None:
         verifier = verifier_of(issuer, client=self.CLIENT)
         issuer.said["introspection_endpoint"] = issuer.url + endpoint

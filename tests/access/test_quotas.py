@@ -23,15 +23,16 @@ from agent_utilities.server.sessions import Caller
 from tests.access.bounded import Bounded, Clock, metrics, said
 from tests.background_tasks import ask as ask_task
 from tests.background_tasks import tasks_extension
+from tests.every import every
 from tests.parts import part
 from tests.server.in_process import web_of
 from tests.usage.logs import until
 
 pytestmark = pytest.mark.anyio
-both_eras = pytest.mark.parametrize("mode", ["legacy", "auto"])
+both_eras = every("mode", ["legacy", "auto"])
 
 TABLES = {"person": "[quota]", "tool": '[quota.tools."git_*"]', "server": "[quota.servers.archive]"}
-each_kind = pytest.mark.parametrize("kind", list(TABLES))
+each_kind = every("kind", list(TABLES))
 WHO = {
     "person": "you may have",
     "tool": "all callers of git_log together may have",
@@ -69,7 +70,7 @@ class TestCallsAMinute:
             await said(ann, tool_of(kind))
             assert (await said(bob, tool_of(kind)) == "done") is (kind == "person")
 
-    @pytest.mark.parametrize("kind", ["tool", "server"])
+    @every("kind", ["tool", "server"])
     async def test_of_one_tool_or_server_leave_others_alone(self, kind: str, tmp_path: Path) -> None:
         async with Bounded(tmp_path, quota(kind, "calls_per_minute = 1")).callers("ann") as (ann,):
             await said(ann, tool_of(kind))

@@ -13,6 +13,7 @@ from agent_utilities.selection.profiles import SettingsFiles
 from agent_utilities.settings import Quota, Settings
 from agent_utilities.settings_file import read_files
 from tests.access.bounded import Bounded
+from tests.every import every
 
 ONE, TWO = Quota(calls_per_minute=1), Quota(calls_per_minute=2, calls_at_once=1)
 
@@ -38,7 +39,7 @@ class TestTheSmallest:
 
 
 class TestWhatCantBeRead:
-    @pytest.mark.parametrize(
+    @every(
         ("quota", "told"),
         [
             ("[quota]\ncalls_per_minut = 1", "quota); did you mean calls_per_minute?"),
@@ -67,7 +68,7 @@ class TestWhatCantBeRead:
         assert told in str(error.value)
         assert "agent-utilities.toml: " in str(error.value)
 
-    @pytest.mark.parametrize("quota", ["[quota]\ncalls_at_once = 9", "[profiles.a.quota]\ncalls_at_once = 9"])
+    @every("quota", ["[quota]\ncalls_at_once = 9", "[profiles.a.quota]\ncalls_at_once = 9"])
     def test_is_all_in_a_projects_file(self, quota: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "agent-utilities.toml").write_text(quota)
         monkeypatch.chdir(tmp_path)

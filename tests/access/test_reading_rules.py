@@ -9,6 +9,7 @@ import pytest
 from agent_utilities.access.rules import rules_of
 from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.server.surface.operator import Operator
+from tests.every import every
 
 
 def operator(tmp_path: Path, rules: str, **environ: str) -> Operator:
@@ -49,15 +50,13 @@ TWO_ISSUERS = '[auth]\nissuer = "https://login.example"\ntokens = "tokens.json"\
 class TestTwoIssuers:
     """One subject of two issuers is two people, so that each rule says of whom it is."""
 
-    @pytest.mark.parametrize(
-        "who", ['subject = "ann"', 'issuer = "https://other.example"', 'issuer = ["local", "*"]', 'issuer = "loc*"']
-    )
+    @every("who", ['subject = "ann"', 'issuer = "https://other.example"', 'issuer = ["local", "*"]', 'issuer = "loc*"'])
     def test_refuse_a_rule_that_names_neither(self, who: str, tmp_path: Path) -> None:
         message = refused(tmp_path, f'{TWO_ISSUERS}[[access]]\nwho = {{ {who} }}\nprofile = "all"\n')
         assert "a rule of access without its issuer" in message
         assert "issuer = one of 'https://login.example', 'local'" in message
 
-    @pytest.mark.parametrize("who", ['issuer = "local"', 'issuer = ["local", "https://login.example"]'])
+    @every("who", ['issuer = "local"', 'issuer = ["local", "https://login.example"]'])
     def test_take_a_rule_that_names_one_or_both(self, who: str, tmp_path: Path) -> None:
         held = operator(tmp_path, f'{TWO_ISSUERS}[[access]]\nwho = {{ {who} }}\nprofile = "all"\n')
         assert len(rules_of(held.settings, held.files).rules) == 1

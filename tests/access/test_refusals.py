@@ -16,6 +16,7 @@ from agent_utilities.access.refusals import Reason
 from tests.access.local_issuer import LocalIssuer, rsa, signed
 from tests.access.logged import everything_logged
 from tests.access.verifying import served, verifier_of
+from tests.every import every
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
@@ -97,7 +98,7 @@ FORGED: dict[str, tuple[Callable[[LocalIssuer], str], Reason]] = {
 
 
 class TestForgedAndStale:
-    @pytest.mark.parametrize("name", FORGED)
+    @every("name", FORGED)
     async def test_each_is_refused_with_its_line_and_where_to_log_in(self, issuer: LocalIssuer, name: str) -> None:
         make, reason = FORGED[name]
         async with served(verifier_of(issuer)) as ask:

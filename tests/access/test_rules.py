@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from agent_utilities.access.rules import Rule, Rules
 from tests.access.test_reading_rules import refused
+from tests.every import every
 
 ALL, READERS = "all", "readers"
 
@@ -50,7 +49,7 @@ class TestReasons:
             "no later rule holds: what this one asks for is unknown",
         )
 
-    @pytest.mark.parametrize(("claims", "options"), [({"iss": "local"}, {}), ({}, {"absent": frozenset({"groups"})})])
+    @every(("claims", "options"), [({"iss": "local"}, {}), ({}, {"absent": frozenset({"groups"})})])
     def test_where_a_claim_is_known_to_be_none_are_that_the_rule_does_not_fit(
         self, claims: dict[str, str], options: dict[str, Any]
     ) -> None:
@@ -64,7 +63,7 @@ class TestReasons:
 
 
 class TestClaims:
-    @pytest.mark.parametrize(
+    @every(
         ("key", "claims"),
         [
             ("issuer", {"iss": "ann"}),
@@ -81,31 +80,31 @@ class TestClaims:
         assert held(of, **claims) == "1"
         assert held(of, **{claim: "somebody" for claim in claims}) == "2"
 
-    @pytest.mark.parametrize("value", [7, True, {"ann": 1}, [["ann"]], ["ann", 7], []])
+    @every("value", [7, True, {"ann": 1}, [["ann"]], ["ann", 7], []])
     def test_that_are_neither_text_nor_texts_fit_no_rule(self, value: Any) -> None:
         assert held(rules({"group": "*"}, {}), groups=value) == "2"
 
-    @pytest.mark.parametrize("value", [None, ""])
+    @every("value", [None, ""])
     def test_that_are_empty_are_unknown(self, value: Any) -> None:
         assert held(rules({"group": "*"}, {}), groups=value) == "none"
 
 
 class TestScopes:
-    @pytest.mark.parametrize("claims", [{"scope": "read write"}, {"scope": ["read", "write"]}, {"scp": "write"}])
+    @every("claims", [{"scope": "read write"}, {"scope": ["read", "write"]}, {"scp": "write"}])
     def test_any_of_them_fits(self, claims: dict[str, Any]) -> None:
         assert held(rules({"scope": "write"}, {}), **claims) == "1"
 
-    @pytest.mark.parametrize("claims", [{"scope": "read writer"}, {"scope": ["read"]}, {"scope": 7}, {"scope": [7]}])
+    @every("claims", [{"scope": "read writer"}, {"scope": ["read"]}, {"scope": 7}, {"scope": [7]}])
     def test_others_do_not(self, claims: dict[str, Any]) -> None:
         assert held(rules({"scope": "write"}, {}), **claims) == "2"
 
-    @pytest.mark.parametrize("claims", [{}, {"scope": ""}, {"scope": " "}, {"scope": None, "scp": "write"}])
+    @every("claims", [{}, {"scope": ""}, {"scope": " "}, {"scope": None, "scp": "write"}])
     def test_that_are_none_leave_later_rules_unknown(self, claims: dict[str, Any]) -> None:
         assert held(rules({"scope": "write"}, {}), **claims) == "none"
 
 
 class TestClients:
-    @pytest.mark.parametrize("claim", ["client", "client_id", "azp"])
+    @every("claim", ["client", "client_id", "azp"])
     def test_are_known_by_whichever_claim_names_them(self, claim: str) -> None:
         assert held(rules({"client": "edit*"}), **{claim: "editor"}) == "1"
 
@@ -141,7 +140,7 @@ class TestShadowed:
         assert rules({"subject": "ann"}, {"group": "ann"}, {"subject": "a*"}, {}).shadowed() == []
 
 
-@pytest.mark.parametrize(
+@every(
     ("rule", "said"),
     [
         ('profile = "all"', "a rule of access without who it is for"),

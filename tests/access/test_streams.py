@@ -16,6 +16,7 @@ from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.access import oidc
 from agent_utilities.access.token_file import new_token, revoke_token
 from tests.access.local_issuer import LocalIssuer
+from tests.every import every
 from tests.server.servers import running
 from tests.wire.http_raw import RawHttp, Stream
 from tests.wire.raw_clients import RawSession, RawSse
@@ -80,7 +81,7 @@ def of_the_tail_by_a_login(url: str, headers: Headers) -> Stream:
         return of_the_tail(url, [("cookie", entered.headers["set-cookie"].partition(";")[0])])
 
 
-STREAMS = pytest.mark.parametrize("opening", [of_a_session, of_sse, of_listening, of_the_tail, of_the_tail_by_a_login])
+STREAMS = every("opening", [of_a_session, of_sse, of_listening, of_the_tail, of_the_tail_by_a_login])
 
 
 class Served:
@@ -192,7 +193,7 @@ class TestATokenOfAnIssuers:
 
 @STREAMS
 class TestATokenOfTheFiles:
-    @pytest.mark.parametrize("is_made_anew", [False, True])
+    @every("is_made_anew", [False, True])
     def test_is_told_nothing_once_it_is_revoked(
         self, is_made_anew: bool, opening: Callable[[str, Headers], Stream], tmp_path: Path, issuer: LocalIssuer
     ) -> None:
@@ -224,7 +225,7 @@ class Named(TokenVerifier):
 
 
 class TestAnAuthorsOwnLogin:
-    @pytest.mark.parametrize("opening", [of_a_session, of_sse, of_listening])
+    @every("opening", [of_a_session, of_sse, of_listening])
     def test_ends_the_streams_of_whom_it_lets_in_no_more(self, opening: Callable[[str, Headers], Stream]) -> None:
         login = Named()
         with serving(create_mcp_server("own", environ={"MCP_GRAPH": "off"}, auth=login)) as served:

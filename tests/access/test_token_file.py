@@ -16,6 +16,7 @@ import pytest
 
 from agent_utilities.access.token_file import new_token, read_tokens, revoke_token
 from agent_utilities.errors import InputError
+from tests.every import every
 from tests.runtime.odd_files import ODD
 
 
@@ -38,20 +39,23 @@ class TestNew:
         texts = {new_token(file, f"bot-{number}") for number in range(20)}
         assert (len(texts), {len(text) for text in texts}) == (20, {len("au_") + 43})
 
-    @pytest.mark.parametrize("name", ["", "a b", "a\n", "*", "x" * 101, "ünï"])
-    def test_refuses_what_is_no_name(self, name: str, file: Path) -> None:
+    @every("name", ["", "a b", "a\n", "*", "x" * 101, "ünï"])
+    def test_refuses_what_is_no_name(self, name: str, tmp_path: Path) -> None:
+        file = tmp_path / "team" / "tokens.json"
         with pytest.raises(InputError, match="not a name"):
             new_token(file, name)
 
-    @pytest.mark.parametrize("name", ["a", "7", "ann.o_b@team+bot-1", "x" * 100])
-    def test_takes_what_is_a_name(self, name: str, file: Path) -> None:
+    @every("name", ["a", "7", "ann.o_b@team+bot-1", "x" * 100])
+    def test_takes_what_is_a_name(self, name: str, tmp_path: Path) -> None:
+        file = tmp_path / "team" / "tokens.json"
         text = new_token(file, name)
         found = read_tokens(file).find(text)
         assert found is not None
         assert found.name == name
 
-    @pytest.mark.parametrize("time", ["90", "0d", "d", "-1d", "1w", "1.5d", "999999d"])
-    def test_refuses_what_is_no_time(self, time: str, file: Path) -> None:
+    @every("time", ["90", "0d", "d", "-1d", "1w", "1.5d", "999999d"])
+    def test_refuses_what_is_no_time(self, time: str, tmp_path: Path) -> None:
+        file = tmp_path / "team" / "tokens.json"
         with pytest.raises(InputError, match="not a time"):
             new_token(file, "ann", valid_for=time)
         assert not file.exists()
@@ -74,10 +78,9 @@ class TestNew:
 class TestTime:
     """How long a token is taken, and until when that is."""
 
-    @pytest.mark.parametrize(
-        ("valid_for", "seconds"), [("90d", 90 * 86_400), ("12h", 43_200), ("30m", 1_800), (" 1d ", 86_400)]
-    )
-    def test_is_what_was_said_in_whole_seconds(self, valid_for: str, seconds: int, file: Path) -> None:
+    @every(("valid_for", "seconds"), [("90d", 90 * 86_400), ("12h", 43_200), ("30m", 1_800), (" 1d ", 86_400)])
+    def test_is_what_was_said_in_whole_seconds(self, valid_for: str, seconds: int, tmp_path: Path) -> None:
+        file = tmp_path / "team" / "tokens.json"
         before = datetime.now(UTC).replace(microsecond=0)
         new_token(file, "ann", valid_for=valid_for)
         (token,) = read_tokens(file).tokens
@@ -138,7 +141,7 @@ class TestRead:
     def test_of_no_file_finds_nobody(self, file: Path) -> None:
         assert read_tokens(file).tokens == ()
 
-    @pytest.mark.parametrize(
+    @every(
         "content",
         [
             "",
@@ -164,7 +167,7 @@ class TestRead:
         with pytest.raises(InputError, match="chmod 600"):
             read_tokens(file)
 
-    @pytest.mark.parametrize("odd", ODD)
+    @every("odd", ODD)
     def test_waits_for_nothing_that_is_no_file(self, odd: Callable[[Path], object], tmp_path: Path) -> None:
         path = tmp_path / "tokens.json"
         odd(path)
@@ -173,35 +176,39 @@ class TestRead:
                 using(path)
 
 
+@every("kind", ["relative", "absolute", "two", "folder"])
 class TestLink:
     """What is done by a link is done to the file that it leads to, and the link stays."""
 
-    @pytest.fixture(params=["relative", "absolute", "two", "folder"])
-    def link(self, request: pytest.FixtureRequest, file: Path, tmp_path: Path) -> Path:
-        link = tmp_path / "tokens.json"
-        if request.param == "folder":
-            (tmp_path / "linked").symlink_to("team")
-            return tmp_path / "linked" / "tokens.json"
-        if request.param == "two":
-            (tmp_path / "second").symlink_to(file)
+    def linked(self, folder: Path, kind: str) -> tuple[Path, Path]:
+        """Return a link, and the file that it leads to."""
+        link, file = folder / "tokens.json", folder / "team" / "tokens.json"
+        if kind == "folder":
+            (folder / "linked").symlink_to("team")
+            return folder / "linked" / "tokens.json", file
+        if kind == "two":
+            (folder / "second").symlink_to(file)
         leads_to: dict[str, Path | str] = {"relative": "team/tokens.json", "absolute": file, "two": "second"}
-        link.symlink_to(leads_to[request.param])
-        return link
+        link.symlink_to(leads_to[kind])
+        return link, file
 
-    def test_takes_a_token_out_of_the_file(self, link: Path, file: Path) -> None:
+    def test_takes_a_token_out_of_the_file(self, kind: str, tmp_path: Path) -> None:
+        link, file = self.linked(tmp_path, kind)
         ann, bob = new_token(file, "ann"), new_token(file, "bob")
         revoke_token(link, "ann")
         held = read_tokens(file)
         assert [held.find(text) is not None for text in (ann, bob)] == [False, True]
         assert os.path.realpath(link) == str(file)
 
-    def test_that_led_nowhere_leads_to_a_new_file(self, link: Path, file: Path) -> None:
+    def test_that_led_nowhere_leads_to_a_new_file(self, kind: str, tmp_path: Path) -> None:
+        link, file = self.linked(tmp_path, kind)
         if link.parent == file.parent.parent:
             text = new_token(link, "ann")
             assert read_tokens(file).find(text) is not None
             assert file.stat().st_mode & 0o777 == 0o600
 
-    def test_takes_turns_with_who_uses_the_file(self, link: Path, file: Path) -> None:
+    def test_takes_turns_with_who_uses_the_file(self, kind: str, tmp_path: Path) -> None:
+        link, file = self.linked(tmp_path, kind)
         new_token(file, "ann")
         new_token(link, "bob")
         assert sorted(path.name for path in file.parent.iterdir()) == ["tokens.json", "tokens.json.lock"]

@@ -6,9 +6,8 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 from agent_utilities.cli.app import COMMANDS
+from tests.every import every
 
 SELDOM_USED = {
     "fastembed",
@@ -54,7 +53,7 @@ asyncio.run(main())"""
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.parametrize(
+@every(
     "arguments",
     [
         ["agent_utilities.cli.app", "--help"],

@@ -30,7 +30,7 @@ class Request:
 
 
 @pytest.mark.outside
-@pytest.mark.parametrize("name", gauges.GAUGES)
+@every("name", gauges.GAUGES)
 def test_none_rises(name: str, record_property: Callable[[str, object], None]) -> None:
     most, here = gauges.ratchets()[name]["most"], gauges.GAUGES[name]()
     assert here <= most, f"{name} rose from {most} to {here}: see python3 tasks.py gauges"

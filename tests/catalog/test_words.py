@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from agent_utilities.catalog.words import (
     STOPWORDS,
     asks_for_everything,
@@ -15,14 +13,15 @@ from agent_utilities.catalog.words import (
     without_negated,
     words,
 )
+from tests.every import every
 
 
 class TestScripts:
-    @pytest.mark.parametrize("word", ["संदेश", "প্রতিবেদন", "மின்னஞ்சல்", "సందేశం", "رسالةٌ", "שָׁלוֹם", "می\u200cخواهم"])
+    @every("word", ["संदेश", "প্রতিবেদন", "மின்னஞ்சல்", "సందేశం", "رسالةٌ", "שָׁלוֹם", "می\u200cخواهم"])
     def test_a_word_keeps_its_marks_and_joiners(self, word: str) -> None:
         assert words(word) == [word]
 
-    @pytest.mark.parametrize("text", ["ส่งข้อความถึงผู้ใช้", "ສົ່ງຂໍ້ຄວາມ", "ផ្ញើសារទៅអ្នកប្រើ", "မက်ဆေ့ခ်ျပို့ပါ", "が\u3099き\u3099く"])
+    @every("text", ["ส่งข้อความถึงผู้ใช้", "ສົ່ງຂໍ້ຄວາມ", "ផ្ញើសារទៅអ្នកប្រើ", "မက်ဆေ့ခ်ျပို့ပါ", "が\u3099き\u3099く"])
     def test_an_unspaced_script_is_cut_into_pairs_and_never_before_a_mark(self, text: str) -> None:
         from unicodedata import category
 
@@ -44,22 +43,22 @@ class TestScripts:
 
 
 class TestStopwords:
-    @pytest.mark.parametrize("text", ["turn off the light", "supprimer fichier", "send the café menu", "x"])
+    @every("text", ["turn off the light", "supprimer fichier", "send the café menu", "x"])
     def test_a_text_is_english_unless_more_of_its_words_can_not_be(self, text: str) -> None:
         assert stopwords_of(text) is STOPWORDS
 
-    @pytest.mark.parametrize("text", ["in hóa đơn", "zeige mir die Rechnungen", "liste des fichiers", "查天气"])
+    @every("text", ["in hóa đơn", "zeige mir die Rechnungen", "liste des fichiers", "查天气"])
     def test_english_stop_words_say_something_in_another_language(self, text: str) -> None:
         assert stopwords_of(text) is not STOPWORDS
 
 
 class TestNegatedClauses:
-    @pytest.mark.parametrize("letter", ["y", "и", "请"])
+    @every("letter", ["y", "и", "请"])
     def test_words_that_may_lead_one_are_read_once_however_many_they_are(self, letter: str) -> None:
         text = letter * 400_000 + " never"  # read again from each letter it would take half an hour
         assert without_negated(text) == text
 
-    @pytest.mark.parametrize(
+    @every(
         ("text", "left"),
         [
             ("never send mail, only read", "only read"),
@@ -78,7 +77,7 @@ class TestNegatedClauses:
     def test_what_is_not_to_be_done_is_left_out(self, text: str, left: str) -> None:
         assert without_negated(text) == left
 
-    @pytest.mark.parametrize(
+    @every(
         "text",
         [
             "don't forget to send the mail",
@@ -99,9 +98,7 @@ class TestNegatedClauses:
     def test_what_is_only_put_with_a_not_stays(self, text: str) -> None:
         assert without_negated(text) == text
 
-    @pytest.mark.parametrize(
-        "text", [" " * 8000 + "x", "don't " * 1400, "ohne " * 1600, "、" * 8000, "i! " * 2600, "please " * 1200]
-    )
+    @every("text", [" " * 8000 + "x", "don't " * 1400, "ohne " * 1600, "、" * 8000, "i! " * 2600, "please " * 1200])
     def test_a_long_text_is_read_at_once(self, text: str) -> None:
         started = time.process_time()
         without_negated(text)
@@ -109,11 +106,11 @@ class TestNegatedClauses:
 
 
 class TestWhatIsNoQuery:
-    @pytest.mark.parametrize("text", ["*", " * ", "what tools are there", "Which tools do you have?", "有哪些工具"])
+    @every("text", ["*", " * ", "what tools are there", "Which tools do you have?", "有哪些工具"])
     def test_some_leaf_through_everything(self, text: str) -> None:
         assert asks_for_everything(text)
 
-    @pytest.mark.parametrize("text", ["what tools read files", "list tools of the git server", "**/x", "tools", ""])
+    @every("text", ["what tools read files", "list tools of the git server", "**/x", "tools", ""])
     def test_others_ask_for_something(self, text: str) -> None:
         assert not asks_for_everything(text)
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-import pytest
 import typer
 
 from agent_utilities.cli.app import COMMANDS
 from agent_utilities.server.command_line.options import documented
+from tests.every import every
 
 
 def commands(name: str) -> Iterator[Any]:
@@ -21,7 +21,7 @@ def commands(name: str) -> Iterator[Any]:
     yield from (command, *getattr(command, "commands", {}).values())
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@every("name", COMMANDS)
 class TestHelp:
     def test_says_of_every_option_what_it_does(self, name: str) -> None:
         for command in commands(name):
@@ -32,7 +32,7 @@ class TestHelp:
             assert "Args:" not in command.help
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@every("name", COMMANDS)
 def test_the_list_says_of_each_command_what_it_says_itself(name: str) -> None:
     command, *_ = commands(name)
     assert " ".join(command.help.partition("\n\n")[0].split()) == COMMANDS[name][1]

@@ -11,6 +11,7 @@ import pytest
 
 from agent_utilities.cli import app
 from tests.access.record.records import chain_text, write
+from tests.every import every
 
 Run = Callable[..., tuple[object, str, str]]
 
@@ -80,12 +81,12 @@ class TestVerify:
         assert code == 1
         assert re.search(rf"{path}:8: chain \w+: line 7 was changed", out)
 
-    @pytest.mark.parametrize("head", ["", "12", "0:1:2"])
+    @every("head", ["", "12", "0:1:2"])
     def test_what_is_no_head_ends_with_2(self, audit: Run, path: Path, head: str) -> None:
         code, _, error = audit("verify", path, "--head", head)
         assert (code, error.startswith("error: not a head")) == (2, True)
 
-    @pytest.mark.parametrize("command", ["head", "verify"])
+    @every("command", ["head", "verify"])
     def test_a_file_that_is_not_there_ends_with_2(self, audit: Run, tmp_path: Path, command: str) -> None:
         code, _, error = audit(command, tmp_path / "gone")
         assert (code, error.startswith("error: no record of calls")) == (2, True)

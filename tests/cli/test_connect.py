@@ -25,6 +25,7 @@ from agent_utilities.gateway.upstreams.configuration.config_files import read_co
 from agent_utilities.gateway.upstreams.configuration.config_text import parsed
 from agent_utilities.gateway.upstreams.configuration.host_files import HOSTS
 from tests.command_line import Done, run_command
+from tests.every import every
 
 COMMAND = Path(sys.executable).parent / "agent-utilities"
 PLAIN_SERVER = Path(__file__).parents[1] / "gateway" / "upstreams" / "plain_server.py"
@@ -290,7 +291,7 @@ class TestCommand:
         assert words[:-1] == ["claude", "mcp", "add-json", "--scope", "user", "logs-agent"]
         assert json.loads(words[-1]) == entry.written_for(HOSTS["claude-code"])
 
-    @pytest.mark.parametrize(
+    @every(
         ("arguments", "environ", "by_default", "is_kept"),
         [
             ((), {}, "auto", True),
@@ -378,7 +379,7 @@ class TestGateway:
         assert anyio.run(tools) == ["plain_echo"]
 
 
-@pytest.mark.parametrize(
+@every(
     ("folder", "goes"),
     [
         ("/h/.cache/uv/archive-v0/r9GFuc8Pz5iQ/bin", True),

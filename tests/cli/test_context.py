@@ -19,6 +19,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from agent_utilities.cli.app import main
 from tests.command_line import Done, run_command
+from tests.every import every
 from tests.server.servers import log_server, running
 
 pytestmark = pytest.mark.outside
@@ -170,7 +171,7 @@ class TestRefused:
             assert (done.returncode, done.stderr.count("\n")) == (code, 1)
             assert message in done.stderr
 
-    @pytest.mark.parametrize("status", [400, 401])
+    @every("status", [400, 401])
     def test_by_a_stranger_whose_words_are_shown_and_do_nothing(self, context, status):
         server, words = log_server(), "\x1b[2J\u202eno"
 

@@ -18,6 +18,7 @@ from agent_utilities.errors import InputError
 from agent_utilities.gateway.upstreams.configuration.config_files import read_config
 from agent_utilities.gateway.upstreams.configuration.host_files import HOSTS
 from tests.command_line import Done, run_command
+from tests.every import every
 
 SERVERS = {
     "git": {"command": "uvx", "args": ["mcp-server-git"], "env": {"TOKEN": "s3cret", "KEY": "${API_KEY:-none}"}},
@@ -32,7 +33,7 @@ def connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
 
     def run(*arguments: str) -> Done:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("MCP_", "XDG_"))}
-        return run_command(main, ["agent-utilities", "connect", *arguments], kept | {"HOME": str(tmp_path)}, capfd)
+        return run_command(main, ["agent-utilities", "connect", *arguments], kept | {"HOME": str(Path.cwd())}, capfd)
 
     return run
 
@@ -54,11 +55,12 @@ def move(place: Path, file: Path) -> tuple[list[str], dict[str, str]]:
 
 
 class TestMove:
-    @pytest.mark.parametrize("client", ["claude-desktop", "cursor", "vscode", "windsurf"])
+    @every("client", ["claude-desktop", "cursor", "vscode", "windsurf"])
     def test_the_gateway_reads_what_the_host_did_and_the_host_has_the_gateway_alone(
         self, client: Client, connect: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.chdir(tmp_path)
         place = written(client, tmp_path, SERVERS)
         before = {each.name: each for each in read_config([place], os.environ).upstreams}
         done = connect("--gateway", "deep/servers.json", "--move", client)
@@ -71,11 +73,12 @@ class TestMove:
             assert after[name].model_copy(update={"source": was.source, "keys": was.keys}) == was
         assert after.keys() == before.keys() == SERVERS.keys()
 
-    @pytest.mark.parametrize("client", ["claude-desktop", "cursor", "vscode", "zed"])
+    @every("client", ["claude-desktop", "cursor", "vscode", "zed"])
     def test_undo_puts_back_every_byte_and_leaves_nothing_behind(
         self, client: Client, connect: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.chdir(tmp_path)
         place = written(client, tmp_path, SERVERS, 0o640)
         (tmp_path / "servers.json").write_text('{"mcpServers":{"old":{"command":"x"}}}')
         there = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
@@ -175,8 +178,8 @@ OPENCODE = {
 class TestOtherHosts:
     """Gemini and OpenCode write variables, times and what is off in ways of their own."""
 
-    @pytest.mark.parametrize("client", ["gemini", "opencode"])
-    @pytest.mark.parametrize("is_set", [True, False])
+    @every("client", ["gemini", "opencode"])
+    @every("is_set", [True, False])
     def test_the_gateway_reads_what_the_host_did_and_undo_gives_back_every_byte(
         self,
         client: Client,
@@ -186,6 +189,7 @@ class TestOtherHosts:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.chdir(tmp_path)
         place, key = written(client, tmp_path, {}), HOSTS[client].key
         place.write_text(json.dumps(GEMINI if client == "gemini" else OPENCODE))
         (place.parent / "key.txt").write_text("of a file")
@@ -211,6 +215,7 @@ class TestOtherHosts:
         self, connect: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.chdir(tmp_path)
         place = written("gemini", tmp_path, {})
         place.write_text(json.dumps(GEMINI))
         assert connect("gemini", "--gateway", "servers.json", "--move").returncode == 0
@@ -219,7 +224,7 @@ class TestOtherHosts:
         done = connect("gemini", "--gateway", "others.json", "--move")
         assert (done.returncode, "mcp.excluded keeps 'gateway' off" in done.stderr) == (2, True)
 
-    @pytest.mark.parametrize(
+    @every(
         ("client", "said", "told"),
         [
             ("gemini", GEMINI, ["of keyed: trust;"]),
@@ -246,6 +251,7 @@ class TestOtherHosts:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.chdir(tmp_path)
         place = written(client, tmp_path, {})
         place.write_text(json.dumps(said))
         done = connect(client, "--gateway", "servers.json", "--move")
@@ -256,7 +262,7 @@ class TestOtherHosts:
 
 
 class TestEndedBetween:
-    @pytest.mark.parametrize("nth", [1, 2, 3])
+    @every("nth", [1, 2, 3])
     def test_each_server_is_in_a_file_and_the_move_can_be_finished_or_taken_back(
         self, nth: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from agent_utilities.cli.new import make_package
 from agent_utilities.errors import InputError
+from tests.every import every
 
 COMMAND = Path(sys.executable).parent / "agent-utilities"
 
@@ -47,7 +48,7 @@ def test_a_name_that_can_not_be_one_is_refused(tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["json", "sys", "typing", "winreg", "fastmcp", "mcp", "agent-utilities", "tests"])
+@every("name", ["json", "sys", "typing", "winreg", "fastmcp", "mcp", "agent-utilities", "tests"])
 def test_a_name_by_which_another_module_is_imported_is_refused(tmp_path, name):
     with pytest.raises(InputError, match="another module is imported by that name"):
         make_package(name, tmp_path)

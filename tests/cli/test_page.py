@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
+from tests.every import every
 from tests.page.serving import server
 
 pytestmark = pytest.mark.outside
@@ -41,7 +42,7 @@ def led_to(address: str) -> str:
     return html.unescape(found[1])
 
 
-@pytest.mark.parametrize(
+@every(
     ("url", "address"),
     [
         ("http://127.0.0.1:8001/mcp", "http://127.0.0.1:8001/"),
@@ -52,14 +53,14 @@ def test_opens_the_page_of_whichever_url_of_a_server(tmp_path: Path, url: str, a
     assert opened(tmp_path, url) == (0, "", address)
 
 
-@pytest.mark.parametrize(("argument", "typed"), [(KEYED, ""), ("-", f"{KEYED}\n")])
+@every(("argument", "typed"), [(KEYED, ""), ("-", f"{KEYED}\n")])
 def test_shows_a_key_in_no_arguments_of_a_browser(tmp_path: Path, argument: str, typed: str) -> None:
     code, told, given = opened(tmp_path, argument, typed)
     assert (code, told, "abc" in given, urlsplit(given).scheme) == (0, "", False, "file")
     assert led_to(given) == KEYED
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@every("host", ["127.0.0.1", "localhost"])
 def test_needs_no_key_of_a_server_of_ones_own(tmp_path: Path, host: str) -> None:
     with server(tmp_path) as at:
         link = at.link

@@ -10,6 +10,7 @@ import pytest
 
 from agent_utilities import create_gateway
 from agent_utilities.compat import sdk_client
+from tests.every import every
 
 pytestmark = pytest.mark.anyio
 SERVER = """
@@ -24,7 +25,7 @@ mcp.cli({arguments})
 
 
 @pytest.mark.outside
-@pytest.mark.parametrize(
+@every(
     ("taken", "place", "arguments"),
     [
         ("del FastMCP._injected_tools", "FastMCP._injected_tools", []),

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests.conformance import node
+from tests.every import every
 from tests.wire.processes import HttpProcess
 
 pytestmark = [pytest.mark.both_ends, pytest.mark.node, pytest.mark.timeout(900)]
@@ -163,7 +164,7 @@ def _run(command: list[str], results: Path) -> Run:
     return Run(scenarios, answers, n_passed, done.returncode)
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
+@every("revision", REVISIONS)
 class TestAgainstBareFastMCP:
     def test_every_scenario_that_bare_passes_ours_passes(self, runs: Runs, revision: str) -> None:
         assert runs["bare", revision].passed - runs["factory", revision].passed == set()
@@ -185,7 +186,7 @@ class TestAgainstBareFastMCP:
 
 
 @pytest.mark.parametrize("maker", ["gateway", pytest.param("gateway-stdio", marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("revision", REVISIONS)
+@every("revision", REVISIONS)
 class TestBehindAGateway:
     def test_what_the_server_passes_it_passes_behind_one_but_for_what_is_named(
         self, runs: Runs, revision: str, maker: str
@@ -201,7 +202,7 @@ class TestBehindAGateway:
         assert runs[maker, revision].scenarios.keys() == runs["factory", revision].scenarios.keys()
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
+@every("revision", REVISIONS)
 class TestWhereToolsAreDeferred:
     """Lists still depend on nothing but the request in the stateless era, and every tool answers to its name."""
 
@@ -212,7 +213,7 @@ class TestWhereToolsAreDeferred:
         assert runs["searched", revision].scenarios.keys() == runs["factory", revision].scenarios.keys()
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
+@every("revision", REVISIONS)
 class TestTheRun:
     def test_bare_passes_a_healthy_number(self, runs: Runs, revision: str) -> None:
         assert len(runs["bare", revision].passed) >= HEALTHY[revision]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conformance import node
+from tests.every import every
 from tests.wire.processes import HttpProcess
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
@@ -76,7 +77,7 @@ def inspector(tmp_path_factory: pytest.TempPathFactory) -> Inspector:
     return Inspector(node.inspector(), tmp_path_factory.mktemp("inspector"))
 
 
-in_both_eras = pytest.mark.parametrize("era", ["legacy", "modern"])
+in_both_eras = every("era", ["legacy", "modern"])
 MODERN = ("--protocol-era", "modern")
 """Where the era decides nothing that is not looked at in both elsewhere."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import node
+from tests.every import every
 
 pytestmark = [pytest.mark.node, pytest.mark.nightly, pytest.mark.timeout(900)]
 _ROOT = Path(__file__).parents[2]
@@ -26,7 +27,7 @@ NOT_PASSED = {
 """Scenarios that fail or warn, by whose login it is."""
 
 
-@pytest.mark.parametrize("kind", NOT_PASSED)
+@every("kind", NOT_PASSED)
 def test_all_scenarios_pass_but_those_that_are_named(kind: str, tmp_path: Path) -> None:
     client = f"{sys.executable} {_ROOT / 'tests/conformance/login_client.py'} {kind}"
     limits = ["--timeout", "200000", "--output-dir", str(tmp_path)]

@@ -18,6 +18,7 @@ from agent_utilities.gateway.capabilities.tap import starter_tap
 from agent_utilities.settings import Settings, variable
 from tests.command_line import run_command
 from tests.docs.tables import ROOT
+from tests.every import every
 
 PAGE = ROOT / "docs/capabilities.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -76,7 +77,7 @@ def test_its_table_of_options_is_that_of_the_code() -> None:
 
 
 @pytest.mark.outside
-@pytest.mark.parametrize("line", [line for line in COMMANDS if " demo " not in line])
+@every("line", [line for line in COMMANDS if " demo " not in line])
 def test_each_command_is_taken(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

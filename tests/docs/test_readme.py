@@ -126,11 +126,11 @@ class TestExamples:
         done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
         assert "1 of 1 tools visible" in done.stdout
 
-    @pytest.mark.parametrize("query", re.findall(r"`http://127\.0\.0\.1:8001/mcp(\?[^`]*)`", TEXT))
+    @every("query", re.findall(r"`http://127\.0\.0\.1:8001/mcp(\?[^`]*)`", TEXT))
     def test_every_url_selects(self, query):
         assert read_request(query[1:].encode(), ()) != NOTHING
 
-    @pytest.mark.parametrize("line", re.findall(r"^uvx --from \. (agent-utilities .*?)(?: +#.*)?$", TEXT, re.MULTILINE))
+    @every("line", re.findall(r"^uvx --from \. (agent-utilities .*?)(?: +#.*)?$", TEXT, re.MULTILINE))
     def test_every_command_over_an_mcp_json_is_one(self, line, tmp_path, capfd):
         (tmp_path / "mcp.json").write_text('{"mcpServers": {}}')
         words = [word.replace("~/.cursor", str(tmp_path)) for word in shlex.split(line)]
@@ -178,7 +178,7 @@ def test_the_first_snippet_has_the_real_tools_arguments() -> None:
     assert [argument.arg for argument in shown.args.args] == list(inspect.signature(git_status).parameters)[:1]
 
 
-@pytest.mark.parametrize("line", re.findall(r"^agent-utilities connect .*$", CLIENTS, re.MULTILINE))
+@every("line", re.findall(r"^agent-utilities connect .*$", CLIENTS, re.MULTILINE))
 def test_each_line_that_connects_a_client_works(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,7 +38,7 @@ def example(name: str) -> str:
 
 
 @pytest.mark.outside
-@pytest.mark.parametrize("line", [line for line in COMMANDS if " demo " not in line])
+@every("line", [line for line in COMMANDS if " demo " not in line])
 def test_each_command_is_taken(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

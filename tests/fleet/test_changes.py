@@ -14,6 +14,7 @@ from fastmcp import Client
 from fastmcp.client.messages import MessageHandler
 
 from agent_utilities import AgentServer, create_gateway
+from tests.every import every
 from tests.fleet.processes.replicas import Shared, until
 from tests.gateway.upstreams import changing_server
 
@@ -50,7 +51,7 @@ def n_listed(folder: Path, name: str) -> int:
     return sum(json.loads(line).get("method") == "tools/list" for line in lines)
 
 
-@pytest.mark.parametrize("hears", [True, False])
+@every("hears", [True, False])
 async def test_is_told_to_clients_of_the_other(hears: bool, shared: Shared, tmp_path: Path) -> None:
     may = ["+@all", "-subscribe"]
     shared.admin.acl_setuser("deaf", True, passwords=["+x"], keys=["*"], channels=["*"], commands=may)

@@ -17,6 +17,7 @@ from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.gateway.upstreams.http.account import Account, Kept
 from agent_utilities.gateway.upstreams.sealed_store import SealedStore
 from agent_utilities.state.redis_state import RedisState
+from tests.every import every
 from tests.fleet.processes.replicas import Shared, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
@@ -120,7 +121,7 @@ class TestAStore:
             assert await there.logins.load(NAME, None) == kept("one")  # by its folder
             assert await here.logins.load(NAME, kept("older")) == kept("one")
 
-    @pytest.mark.parametrize("junk", [b"junk", b""])
+    @every("junk", [b"junk", b""])
     async def test_puts_what_it_knows_in_the_place_of_what_nobody_sealed(
         self, junk: bytes, shared: Shared, tmp_path: Path
     ) -> None:
@@ -144,7 +145,7 @@ class TestAStore:
             assert await there.logins.load(NAME, kept("mine")) == kept("mine")
             shared.start()
 
-    @pytest.mark.parametrize("login", [kept("new"), None])
+    @every("login", [kept("new"), None])
     async def test_hands_on_what_was_kept_while_redis_was_gone_once_it_is_asked(
         self, login: Kept | None, shared: Shared, tmp_path: Path
     ) -> None:

@@ -7,12 +7,13 @@ import pytest
 from agent_utilities import create_mcp_server
 from agent_utilities.errors import SettingsError
 from agent_utilities.gateway.upstreams.sealed_store import new_key
+from tests.every import every
 
 KEY = new_key()
 REDIS = "redis://127.0.0.1:9/0"
 
 
-@pytest.mark.parametrize(
+@every(
     ("given", "told", "source"),
     [
         ({"MCP_STATE_URL": REDIS}, "no secret key to seal logins and shared state with", "MCP_SECRET_KEY"),
@@ -31,7 +32,7 @@ def test_are_refused(given: dict[str, str], told: str, source: str) -> None:
     assert "secret@" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@every(
     "url",
     [
         "redis://u:pa/sSECRETss@h:6379/0",
@@ -68,7 +69,7 @@ def test_tell_nothing_of_a_password_whose_url_can_not_be_read(url: str) -> None:
     assert "MCP_STATE_URL" in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@every(
     "url",
     [
         "redis://h",

@@ -13,6 +13,7 @@ from agent_utilities.fleet.news import Changes, SharedSnapshots
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.gateway.upstreams.snapshot import Snapshot
 from agent_utilities.state.redis_state import RedisState
+from tests.every import every
 from tests.fleet.processes.replicas import Shared, until
 from tests.gateway.upstreams.snapshots import config, snapshot, tool
 from tests.gateway.upstreams.supervised import FAULTY
@@ -77,7 +78,7 @@ class Silent:
     async def tell(self, *_: object) -> None: ...
 
 
-@pytest.mark.parametrize("own", [None, "own_tool"])
+@every("own", [None, "own_tool"])
 async def test_a_replica_begins_with_what_another_has_seen_where_it_has_seen_nothing(
     shared: Shared, own: str | None
 ) -> None:

@@ -18,6 +18,7 @@ from agent_utilities.gateway.upstreams.config import ToolOverride, UpstreamConfi
 from agent_utilities.gateway.upstreams.names import original_uri
 from agent_utilities.gateway.upstreams.snapshot import Item, Snapshot
 from agent_utilities.selection.parse import read_cli
+from tests.every import every
 from tests.gateway.upstreams.snapshots import on_wire
 
 pytestmark = pytest.mark.anyio
@@ -295,7 +296,7 @@ class TestAListThatIsKept:
         mcp.transport = "stdio"
         return mcp
 
-    @pytest.mark.parametrize("groups", ["on", "off"])
+    @every("groups", ["on", "off"])
     async def test_is_as_one_that_is_made_anew(self, groups: str) -> None:
         mcp = server(upstream("git", "log", tool("push", title="Push")), MCP_GROUPS=groups)
         anew = await tools_of(mcp)

@@ -8,6 +8,7 @@ import pytest
 from fastmcp import Client
 
 from agent_utilities.gateway.provider import MOST_CHARACTERS, joined
+from tests.every import every
 from tests.gateway.gateways import served
 from tests.gateway.upstreams.supervised import script
 from tests.server.servers import log_server
@@ -22,7 +23,7 @@ def test_nothing_said_is_nothing() -> None:
     assert joined([said(" \n ")]) is None
 
 
-@pytest.mark.parametrize("n", [1, 2, 9, 10, 40, 1000])
+@every("n", [1, 2, 9, 10, 40, 1000])
 def test_all_together_stay_within_the_room(n: int) -> None:
     told = joined([said("x" * 5_000, f"up{i}") for i in range(n)])
     assert told is not None
@@ -72,7 +73,7 @@ def test_what_nobody_sees_is_left_out() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@every("mode", ["legacy", "auto"])
 async def test_what_is_long_is_last_since_hosts_cut_it(mode: str) -> None:
     async with Client(log_server(environ={"MCP_TOOL_SEARCH": "on"}, instructions="x" * 3_000), mode=mode) as client:
         told = client.instructions

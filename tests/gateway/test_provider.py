@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from fastmcp import Client
 
+from tests.every import every
 from tests.gateway.gateways import Served, served
 from tests.gateway.upstreams.supervised import script
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
-both_eras = pytest.mark.parametrize("mode", ["legacy", "auto"])
+both_eras = every("mode", ["legacy", "auto"])
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from agent_utilities import AgentServer
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.server.feature import Feature
 from tests.background_tasks import tasks_extension
+from tests.every import every
 from tests.fleet.processes.replicas import until
 from tests.gateway.gateways import Served, served
 from tests.gateway.upstreams.supervised import script
@@ -64,7 +65,7 @@ def text_of(result: mcp_types.CallToolResult) -> str:
 
 
 class TestACallerOf20260728:
-    @pytest.mark.parametrize("tool", ["newer_can", "newer_must"])
+    @every("tool", ["newer_can", "newer_must"])
     async def test_has_a_tool_run_as_a_task_to_its_end(self, gateway: Served, tool: str) -> None:
         async with Client(f"{gateway.url}/mcp", mode="auto") as caller:
             assert text_of(await caller.call_tool_mcp(tool, {})) == "it ran"
@@ -88,7 +89,7 @@ class TestACallerOf20251125:
                 await caller.call_tool_mcp("newer_must", {})
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@every("mode", ["legacy", "auto"])
 async def test_what_must_be_a_task_of_2025_11_25_does_not_run(gateway: Served, mode: str) -> None:
     async with Client(f"{gateway.url}/mcp", mode=mode) as caller:
         with pytest.raises(MCPError, match=OLDER):
@@ -120,8 +121,8 @@ class TestAGatewayWithTasksOfItsOwn:
         await until(lambda: client.get(own)["status"] == "completed")
         assert client.get(own)["result"]["content"][0]["text"] == "it ran"
 
-    @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-    @pytest.mark.parametrize("query", ["?disabled_tools=own", "?disabled_tools=up_work", "?tools=none"])
+    @every("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+    @every("query", ["?disabled_tools=own", "?disabled_tools=up_work", "?tools=none"])
     async def test_knows_neither_under_bounds_without_its_tool(self, both: Served, query: str, method: str) -> None:
         client, narrowed = TaskClient(both.url), TaskClient(both.url, query=query)
         tasks = {"own": client.task("own"), "up_work": client.task("up_work")}

@@ -20,7 +20,7 @@ from tests.wire.wires import ModernCaller
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
-both_eras = pytest.mark.parametrize("mode", ["legacy", "auto"])
+both_eras = every("mode", ["legacy", "auto"])
 
 
 @pytest.fixture(scope="module")

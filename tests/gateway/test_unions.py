@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
-
 from agent_utilities.gateway.provider import Union, union_of
 from agent_utilities.gateway.upstreams.operator.lock import lock_of
 from agent_utilities.gateway.upstreams.operator.operator_rules import OperatorRules
 from agent_utilities.gateway.waiting import WaitingCalls
 from agent_utilities.policy.bounds import Steps, finish
+from tests.every import every
 from tests.gateway.test_components import upstream
 from tests.pace import LONGEST, pace
 from tests.policy.test_steps import longest_s
 
 
-@pytest.mark.parametrize("is_locked", [False, True])
+@every("is_locked", [False, True])
 def test_no_step_is_long_however_many_tools_an_operators_rules_are_asked_of(is_locked: bool) -> None:
     tools = (f"some_tool_name_{i}" for i in range(5_000))
     up = upstream("up", *tools, config={"deny": frozenset(f"*_{i}_delete_*" for i in range(8))})

@@ -12,6 +12,7 @@ from agent_utilities.errors import SettingsError
 from agent_utilities.policy.decision import decide
 from agent_utilities.selection.merge import effective, merge
 from agent_utilities.selection.model import ACCESS_CHANNELS
+from tests.every import every
 from tests.laws.given import Spelled, catalogs, plain_permitted, read, spelled_lists
 from tests.laws.given_access import (
     FILES,
@@ -156,12 +157,12 @@ class TestShadowed:
         rules = rules_of([{"who": {}, "profile": "all"}, {"who": {"subject": "a"}, "profile": "none"}])
         assert [(later.number, wider.number) for later, wider in rules.shadowed()] == [(2, 1)]
 
-    @pytest.mark.parametrize("asked", ["ab", "a*b", "a*"])
+    @every("asked", ["ab", "a*b", "a*"])
     def test_a_glob_shadows_what_it_fits(self, asked: str) -> None:
         given = [{"who": {"subject": who}, "profile": "none"} for who in (["x", "a*"], asked)]
         assert [later.number for later, _ in rules_of(given).shadowed()] == [2]
 
-    @pytest.mark.parametrize(
+    @every(
         ("first", "second"),
         [
             ({"subject": "a"}, {}),
@@ -179,7 +180,7 @@ class TestShadowed:
 
 
 class TestRead:
-    @pytest.mark.parametrize(
+    @every(
         ("change", "what"),
         [
             ({"profil": "all"}, r"unknown key.*did you mean profile"),
@@ -214,7 +215,7 @@ class TestRead:
         rules = rules_of([{"who": {"group": "a"}, "profile": "all"}], groups="roles")
         assert [number(rules, {name: ["a"]}) for name in ("roles", "groups")] == [1, None]
 
-    @pytest.mark.parametrize(
+    @every(
         ("who", "is_taken"),
         [
             ({"issuer": "b"}, True),

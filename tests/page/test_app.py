@@ -13,6 +13,7 @@ from mcp.client.extension import advertise
 
 from agent_utilities import AgentServer
 from agent_utilities.page.app import NAME, URI
+from tests.every import every
 from tests.page.browser import chromium
 from tests.page.test_door import notes
 
@@ -24,7 +25,7 @@ def client(server: AgentServer, era: str, *, shows_apps: bool) -> Client[Any]:
     return Client(server, mode=era, extensions=[advertise(UI_EXTENSION_ID)] if shows_apps else None)
 
 
-@pytest.mark.parametrize("era", ERAS)
+@every("era", ERAS)
 async def test_is_listed_and_called_by_clients_that_show_apps_alone(era: str) -> None:
     server = notes(MCP_PAGE_APP="on")
     async with client(server, era, shows_apps=True) as showing, client(server, era, shows_apps=False) as plain:
@@ -43,7 +44,7 @@ async def test_is_listed_and_called_by_clients_that_show_apps_alone(era: str) ->
     assert page[0].mime_type == "text/html;profile=mcp-app"
 
 
-@pytest.mark.parametrize("environ", [{}, {"MCP_PAGE_APP": "on", "MCP_DISABLED_TOOLS": NAME}])
+@every("environ", [{}, {"MCP_PAGE_APP": "on", "MCP_DISABLED_TOOLS": NAME}])
 async def test_is_off_by_default_and_where_it_is_denied(environ: dict[str, str]) -> None:
     async with client(notes(**environ), "auto", shows_apps=True) as showing:
         assert [tool.name for tool in await showing.list_tools()] == ["read_note"]

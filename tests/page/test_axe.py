@@ -64,7 +64,7 @@ def _is_not_found(complaint: str) -> bool:
 
 
 class TestEveryPage:
-    @pytest.mark.parametrize("scheme", SCHEMES)
+    @every("scheme", SCHEMES)
     def test_breaks_no_rule(
         self, looks: dict[str, Visit], paths: dict[str, str], gateway: Gateway, scheme: str
     ) -> None:

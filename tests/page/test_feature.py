@@ -12,6 +12,7 @@ import pytest
 from agent_utilities import AgentServer
 from agent_utilities.page.feature import keep_link, link_file
 from tests.access.team import Team
+from tests.every import every
 from tests.page.looking import key_of
 from tests.page.test_door import TEAM, notes
 from tests.server.in_process import web_of
@@ -34,7 +35,7 @@ async def said(server: AgentServer, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 class TestOnALoopbackAddress:
-    @pytest.mark.parametrize(
+    @every(
         ("address", "port", "where"),
         [
             ("127.0.0.1", 8123, "http://127.0.0.1:8123/"),
@@ -83,7 +84,7 @@ class TestWhereOthersReachIt:
         assert told == "page: http://127.0.0.1:8123/ for whom a rule of access gives the right page.read"
         assert not link_file("8123").exists()
 
-    @pytest.mark.parametrize("address", ["0.0.0.0", None])
+    @every("address", ["0.0.0.0", None])
     async def test_is_not_said(self, address: str | None, capsys: pytest.CaptureFixture[str]) -> None:
         server = notes()
         server.address, server.port, server.greeting.is_ours = address, 8123, True

@@ -21,6 +21,7 @@ from agent_utilities.page.feature import N_KEPT, Reader, Tail
 from agent_utilities.server.events import PolicyChanged
 from agent_utilities.server.sessions import NOBODY
 from tests.access.team import Team
+from tests.every import every
 from tests.page.serving import server as serving
 from tests.page.test_door import TEAM
 from tests.server.servers import running
@@ -91,8 +92,8 @@ class TestIsToldNothingMore:
     def _silent(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "_SILENCE_S", 600.0)
 
-    @pytest.mark.parametrize("by", ["token", "login"])
-    @pytest.mark.parametrize(
+    @every("by", ["token", "login"])
+    @every(
         "edit",
         [
             lambda team: team.write(TEAM.replace("page.operate", "metrics")),

@@ -12,6 +12,7 @@ import pytest
 
 from agent_utilities import create_mcp_server
 from agent_utilities.query.resolution.catalog_ranker import BY_WORDS
+from tests.every import every
 from tests.query.graph.wrapped import until
 from tests.query.ranking.catalogs import TOOLS
 from tests.query.ranking.endpoint_server import Server, serving
@@ -66,8 +67,9 @@ async def test_a_request_is_answered_by_its_meaning(model: Server, tmp_path: Pat
         assert (found["ranked"][0], "cause" in found) == ("top_clients", False)
 
 
-@pytest.mark.parametrize("fault", ["broken", "limited", "dimension", "text", "shape", "few"])
+@every("fault", ["broken", "limited", "dimension", "text", "shape", "few"])
 async def test_an_endpoint_that_fails_leaves_the_words_and_says_so(model: Server, tmp_path: Path, fault: str) -> None:
+    model.fault = ""
     async with served(tmp_path, model.url, None) as client:
         model.fault = fault
         found = await answer(client, "newest commits")

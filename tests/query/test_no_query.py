@@ -13,6 +13,7 @@ from agent_utilities import create_mcp_server, selection_meta
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.testing import memory_graph
+from tests.every import every
 
 pytestmark = pytest.mark.anyio
 NAMES = ["git_log", "send_mail", "show_weather"]
@@ -40,7 +41,7 @@ async def asked(query: str, **headers: str) -> dict[str, Any]:
         return told
 
 
-@pytest.mark.parametrize(
+@every(
     ("query", "cause"),
     [
         ("a", "one letter is no query"),

@@ -17,6 +17,7 @@ import httpx2
 import pytest
 
 from agent_utilities.query.resolution.resolver import has_minilm
+from tests.every import every
 from tests.query.graph.wrapped import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
@@ -53,8 +54,8 @@ async def served(agent: str) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-@pytest.mark.parametrize("ranker", RANKERS)
-@pytest.mark.parametrize("agent", ["filesystem", "git", "logs"])
+@every("ranker", RANKERS)
+@every("agent", ["filesystem", "git", "logs"])
 async def test_the_wanted_tool_is_shown(agent: str, ranker: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if ranker == "hybrid" and not has_minilm():
         pytest.skip("the offline model is not installed")

@@ -96,7 +96,7 @@ class TestToolsWithTheirOwnAuth:
             assert names(await answer(client, "rocket", "admin")) == ["launch_rocket"]
             assert names(await answer(client, "send it to an orbit", "admin")) == ["launch_rocket"]
 
-    @pytest.mark.parametrize("query", ["rocket", "launch_rocket", "orbit", "fly", "rocket balloon", "fly to the orbit"])
+    @every("query", ["rocket", "launch_rocket", "orbit", "fly", "rocket balloon", "fly to the orbit"])
     async def test_to_others_they_read_like_tools_that_are_not_there(self, tmp_path: Path, query: str) -> None:
         without = guarded(tmp_path / "without")
         without.local_provider.remove_tool("launch_rocket")

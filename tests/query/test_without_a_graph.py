@@ -13,6 +13,7 @@ import pytest
 
 from agent_utilities import AgentServer
 from agent_utilities.testing import FailingGraph
+from tests.every import every
 from tests.query.graph.wrapped import until
 from tests.query.test_resolver import answer, fly, guarded, names
 
@@ -55,7 +56,7 @@ async def test_where_there_is_no_engine_queries_are_answered_in_memory(
     assert told(found)[0] == "ranked"
 
 
-@pytest.mark.parametrize("query", ["rocket", "launch_rocket", "orbit", "fly", "rocket balloon", "fly to the orbit"])
+@every("query", ["rocket", "launch_rocket", "orbit", "fly", "rocket balloon", "fly to the orbit"])
 async def test_tools_of_others_read_like_tools_that_are_not_there(tmp_path: Path, query: str) -> None:
     async with just_started(guarded(tmp_path, graph=FailingGraph("unreachable"))) as client:
         assert "launch_rocket" in names(await answer(client, query, "admin"))

@@ -7,9 +7,10 @@ import pytest
 from agent_utilities.errors import SettingsError
 from agent_utilities.query.graph.backends import graph_backend
 from agent_utilities.runtime.hosts import shown_address
+from tests.every import every
 
 
-@pytest.mark.parametrize(
+@every(
     ("address", "told"),
     [
         ("http://h:7687", "http://h:7687"),
@@ -31,7 +32,7 @@ def test_have_no_login_and_nothing_that_may_be_one(address: str, told: str) -> N
     assert shown_address(address) == told
 
 
-@pytest.mark.parametrize("uri", ["neo4j:SECRET@h:7687", "http://neo4j:pa/SECRET@h", "redis://u:SECRET#x@h"])
+@every("uri", ["neo4j:SECRET@h:7687", "http://neo4j:pa/SECRET@h", "redis://u:SECRET#x@h"])
 def test_of_neo4j_are_refused_without_their_passwords(uri: str) -> None:
     with pytest.raises(SettingsError, match="not a Neo4j address") as refused:
         graph_backend("neo4j", "notes", "", {"NEO4J_URI": uri})

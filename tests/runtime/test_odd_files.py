@@ -24,6 +24,7 @@ from agent_utilities.runtime.process_io import open_regular, read_whole, write_w
 from agent_utilities.settings_file import read_files
 from agent_utilities.usage.database import open_log
 from agent_utilities.usage.model import UsageError, read_salt
+from tests.every import every
 from tests.runtime.odd_files import ODD
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -41,8 +42,8 @@ READERS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("odd", ODD)
-@pytest.mark.parametrize("reader", [pytest.param(read, id=name) for name, read in READERS.items()])
+@every("odd", ODD)
+@every("reader", [pytest.param(read, id=name) for name, read in READERS.items()])
 def test_is_refused(reader: Callable[[Path], object], odd: Callable[[Path], object], tmp_path: Path) -> None:
     odd(tmp_path / "odd")
     with pytest.raises((AgentUtilitiesError, OSError)):
@@ -50,7 +51,7 @@ def test_is_refused(reader: Callable[[Path], object], odd: Callable[[Path], obje
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("odd", ODD[:-1])  # a link that leads nowhere is followed, and a salt drawn
+@every("odd", ODD[:-1])  # a link that leads nowhere is followed, and a salt drawn
 def test_is_no_salt(odd: Callable[[Path], object], tmp_path: Path) -> None:
     odd(tmp_path / "log.salt")
     with pytest.raises(UsageError):
@@ -58,13 +59,13 @@ def test_is_no_salt(odd: Callable[[Path], object], tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("odd", ODD)
+@every("odd", ODD)
 def test_no_lines_are_read_of_it(odd: Callable[[Path], object], tmp_path: Path) -> None:
     odd(tmp_path / "git.log")
     assert read_log(tmp_path / "git.log", 5) == []
 
 
-@pytest.mark.parametrize("odd", ODD)
+@every("odd", ODD)
 def test_nothing_stays_open(odd: Callable[[Path], object], tmp_path: Path) -> None:
     odd(tmp_path / "odd")
     before = len(os.listdir("/proc/self/fd"))
@@ -81,7 +82,7 @@ def test_a_file_is_read_up_to_its_bound_and_refused_beyond(tmp_path: Path) -> No
         read_whole(tmp_path / "file", 9)
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o640])
+@every("mode", [0o600, 0o640])
 def test_what_is_written_by_a_link_is_in_the_file_that_it_leads_to(mode: int, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "file").write_bytes(b"old")

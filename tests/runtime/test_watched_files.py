@@ -12,6 +12,7 @@ import pytest
 
 from agent_utilities.runtime import process_io
 from agent_utilities.runtime.process_io import looked_at, touched
+from tests.every import every
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +73,7 @@ async def second(changes: AsyncIterator[None], change: Callable[[], object]) -> 
         await anext(changes)
 
 
-@pytest.mark.parametrize("change", [pytest.param(change, id=name) for name, change in CHANGES.items()])
+@every("change", [pytest.param(change, id=name) for name, change in CHANGES.items()])
 async def test_a_file_is_touched_that_was(change: Callable[[Path], object], file: Path) -> None:
     async with aclosing(touched([file])) as changes:  # type: ignore[type-var]
         await second(changes, lambda: change(file))

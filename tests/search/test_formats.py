@@ -15,6 +15,7 @@ from mcp_types import Tool, ToolAnnotations
 from agent_utilities import ToolRouter
 from agent_utilities.errors import InputError
 from agent_utilities.search.router_tools import RoutedTools, legal_names
+from tests.every import every
 from tests.search.catalogs import tool
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -72,13 +73,13 @@ _WRITTEN: dict[str, Any] = {
 
 
 class TestWrittenByOthers:
-    @pytest.mark.parametrize("written", _WRITTEN.values(), ids=_WRITTEN)
+    @every("written", _WRITTEN.values(), ids=_WRITTEN)
     def test_a_tool_keeps_its_name_description_and_schema(self, written: Any) -> None:
         router = ToolRouter([written], tool_search="off")
         assert router.tools("anthropic") == [{**_PAY, "input_schema": _SCHEMA}]
         assert router.tools("openai") == [{"type": "function", "function": {**_PAY, "parameters": _SCHEMA}}]
 
-    @pytest.mark.parametrize("of_others", [_SDK, _SDK.model_dump(), _SDK.model_dump(by_alias=True)])
+    @every("of_others", [_SDK, _SDK.model_dump(), _SDK.model_dump(by_alias=True)])
     def test_an_sdk_tool_is_told_as_a_server_lists_it(self, of_others: Any) -> None:
         assert ToolRouter([of_others], tool_search="off").tools() == [_SDK.model_dump(by_alias=True, exclude_none=True)]
 
@@ -86,7 +87,7 @@ class TestWrittenByOthers:
         hinted = Tool(**_PAY, input_schema=_SCHEMA, annotations=ToolAnnotations(read_only_hint=True)).model_dump()
         assert ToolRouter([hinted], tool_search="off").tools()[0]["annotations"] == {"readOnlyHint": True}
 
-    @pytest.mark.parametrize("odd", [{"type": "function", "function": None}, {"input_schema": {}}, 3, "pay", None])
+    @every("odd", [{"type": "function", "function": None}, {"input_schema": {}}, 3, "pay", None])
     def test_what_has_no_name_is_refused(self, odd: Any) -> None:
         with pytest.raises(InputError, match="not a tool with a name"):
             ToolRouter([odd])

@@ -12,6 +12,7 @@ from mcp_types import PaginatedRequestParams
 from agent_utilities import AgentServer, selection_meta
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.parse import read_cli
+from tests.every import every
 from tests.search.conversation import transcript
 from tests.server.in_process import ask, web_of
 from tests.wire.large_server import DENIED, ENTRY, NAMES, UNFIT, large_server
@@ -27,12 +28,6 @@ SEARCHING = {"MCP_NO_MATCH": "search"}
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One graph for all servers here: their tools are the same."""
     return tmp_path_factory.mktemp("graph")
-
-
-@pytest.fixture(params=ERAS)
-def era(request: pytest.FixtureRequest) -> Era:
-    found: Era = request.param
-    return found
 
 
 def large(folder: Path, *, with_denied: bool = True, **environ: str) -> AgentServer:
@@ -61,6 +56,7 @@ async def said(client: Client[Any], name: str, arguments: dict[str, Any] | None 
 
 
 class TestTheOperator:
+    @every("era", ERAS)
     async def test_has_everything_shown_by_default(self, folder: Path, era: Era) -> None:
         async with Client(large(folder), mode=era) as client:
             names, told = await listed(client, query=UNFIT)
@@ -73,6 +69,7 @@ class TestTheOperator:
             assert (await listed(client, query=UNFIT))[0] == ENTRY
             assert await said(client, "call_tool", {"name": "read_song_3"}) == "Unknown tool: 'read_song_3'"
 
+    @every("era", ERAS)
     async def test_has_tool_search_off_for_good_and_is_told_at_the_start(self, folder: Path, era: Era) -> None:
         server = large(folder, **SEARCHING, MCP_TOOL_SEARCH="off")
         (notice,) = server.surface.operator.notices

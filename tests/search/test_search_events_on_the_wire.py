@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import httpx2
@@ -15,6 +15,7 @@ from agent_utilities import selection_headers
 from agent_utilities.search.turns import TURN, SearchEvent
 from agent_utilities.server.events import Event
 from demo.office import office_server
+from tests.every import every_of
 from tests.gateway.upstreams.processes import until
 from tests.server.servers import over_http
 from tests.server.spans import span_exporter
@@ -46,21 +47,23 @@ def exporter() -> InMemorySpanExporter:
     return span_exporter()
 
 
-@pytest.fixture(params=["legacy", "auto"])
-async def told(
-    request: pytest.FixtureRequest,
-    exporter: InMemorySpanExporter,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Told]:
+@pytest.fixture
+async def of_each_era(
+    exporter: InMemorySpanExporter, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> Mapping[str, Told]:
     """What is told of two searches, of a turn and of a call, of which a cap of two evicts tools."""
     monkeypatch.setenv("MCP_GRAPH_DEADLINE_MS", "60000")  # the turn is taken by a list, however slow the machine
+    return {era: await told_in(era, exporter, caplog) for era in ("legacy", "auto")}
+
+
+async def told_in(era: str, exporter: InMemorySpanExporter, caplog: pytest.LogCaptureFixture) -> Told:
     exporter.clear()
+    caplog.clear()
     server, told = office_server(), Told()
-    told.has_session = request.param == "legacy"
+    told.has_session = era == "legacy"
     server.features.observe(told)
     asked = selection_headers(tool_search="on", max_active=2, query=QUERY, initial_k=3, disabled_tools=[DENIED])
-    app, client = over_http(server, headers=asked, mode=request.param)
+    app, client = over_http(server, headers=asked, mode=era)
     with caplog.at_level(logging.INFO, "agent_utilities"):
         async with (
             app.router.lifespan_context(app),
@@ -79,15 +82,18 @@ async def told(
     return told
 
 
+@every_of("told", "of_each_era")
 async def test_searches_are_told_and_what_they_and_turns_change_in_a_session(told: Told) -> None:
     changes = {"tools_attached", "window_step", "evicted"} if told.has_session else set()
     assert {event.name for event in told.events} - {"ranker_fallback"} == {"tool_search"} | changes
 
 
+@every_of("told", "of_each_era")
 async def test_each_event_is_one_log_line(told: Told) -> None:
     assert [line.split(" ")[0] for line in told.lines] == [event.name for event in told.events]
 
 
+@every_of("told", "of_each_era")
 async def test_each_event_is_one_event_of_a_span(told: Told) -> None:
     names = [attributes["agent_utilities.event"] for attributes in told.spans]
     assert sorted(map(str, names)) == sorted(event.name for event in told.events)
@@ -113,6 +119,7 @@ async def test_a_turn_that_a_call_opens_beside_itself_is_told_in_a_span_below_th
     assert told[0] == "window_step"
 
 
+@every_of("told", "of_each_era")
 async def test_each_event_is_counted_once(told: Told) -> None:
     n_events = sum(
         float(line.rpartition(" ")[2])
@@ -122,6 +129,7 @@ async def test_each_event_is_counted_once(told: Told) -> None:
     assert n_events == len(told.events)
 
 
+@every_of("told", "of_each_era")
 async def test_no_word_of_the_callers_and_no_tools_name_is_in_any_of_it(told: Told) -> None:
     everything = "\n".join([*told.lines, *map(str, told.spans), told.metrics, *map(str, told.events)])
     assert [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from fastmcp.server.auth import AccessToken
 
 from agent_utilities.server.sessions import of_token
+from tests.every import every
 from tests.laws.given_access import rules_of
 
 
@@ -16,7 +16,7 @@ def token(client_id: str = "unknown", **fields: Any) -> AccessToken:
 
 
 class TestClient:
-    @pytest.mark.parametrize(
+    @every(
         ("given", "client"),
         [
             (token("cli", claims={"azp": "cli", "client_id": "other"}), "cli"),
@@ -28,7 +28,7 @@ class TestClient:
     def test_is_the_one_that_the_token_was_issued_to(self, given: AccessToken, client: str) -> None:
         assert of_token(given).client == client
 
-    @pytest.mark.parametrize(
+    @every(
         "given",
         [
             token("trusted-client", subject="trusted-client", claims={"sub": "trusted-client"}),
@@ -55,7 +55,7 @@ class TestPerson:
     def test_is_of_no_name_where_the_token_has_none(self) -> None:
         assert of_token(token("cli", claims={"iss": "https://a"})).person == ("https://a", "")
 
-    @pytest.mark.parametrize("name", [["ann"], 7, {"ann": 1}, True])
+    @every("name", [["ann"], 7, {"ann": 1}, True])
     def test_is_of_no_name_where_it_is_no_text(self, name: object) -> None:
         assert of_token(token("cli", claims={"iss": name, "sub": name})).person == ("", "")
 

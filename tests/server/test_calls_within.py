@@ -347,7 +347,7 @@ class TestWhatIsMadeWithin:
             "! Unknown tool: 'rotate_log'",
         ]
 
-    @pytest.mark.parametrize("mode", ["auto", "legacy"])
+    @every("mode", ["auto", "legacy"])
     async def test_is_a_persons_own_to_a_rule_the_record_quotas_and_usage(self, mode: str, tmp_path: Path) -> None:
         team = Team(tmp_path)
         team.write(

@@ -19,6 +19,7 @@ from mcp_types import PaginatedRequestParams
 
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.server.changes.changes import _is_comparing
+from tests.every import every
 from tests.server.servers import log_server, running, tool_names, when_tools_change
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(30)]
@@ -87,7 +88,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "name", "there"), CHANGES)
+@every(("tool", "name", "there"), CHANGES)
 async def test_a_session_is_told(tool, name, there):
     heard = Heard()
     async with Client(growing(log_server()), mode="legacy", message_handler=heard) as client:
@@ -96,7 +97,7 @@ async def test_a_session_is_told(tool, name, there):
         assert (name in await tool_names(client)) is there
 
 
-@pytest.mark.parametrize(("tool", "name", "there"), CHANGES)
+@every(("tool", "name", "there"), CHANGES)
 async def test_a_listen_stream_is_told(tool, name, there):
     async with Client(growing(log_server())) as client:
         async with listen(client.session, tools_list_changed=True) as stream:
@@ -109,8 +110,8 @@ def _mount(child: FastMCP) -> None:
     child.mount(FastMCP("grandchild", tools=[_tool("mounted")]))
 
 
-@pytest.mark.parametrize("made", [log_server, lambda: FastMCP("plain", tools=[_tool("tail_log")])])
-@pytest.mark.parametrize(
+@every("made", [log_server, lambda: FastMCP("plain", tools=[_tool("tail_log")])])
+@every(
     ("change", "name", "there"),
     [
         (lambda child: child.add_tool(_tool("grown")), "ops_grown", True),
@@ -145,7 +146,7 @@ async def test_a_change_in_a_server_mounted_late_on_a_mounted_one_is_told():
 class TestDenied:
     """Of what changes among denied tools a caller hears nothing, and the revision stays."""
 
-    @pytest.mark.parametrize(
+    @every(
         ("operator", "meta"),
         [
             ({"MCP_DISABLED_TOOLS": "grown"}, {}),

@@ -226,7 +226,7 @@ async def test_what_an_author_writes_in_place_of_a_summary_stays(made: Callable[
 
 
 @pytest.mark.outside  # a type checker takes seconds where it has kept nothing
-@pytest.mark.parametrize(
+@every(
     "made",
     ["create_mcp_server('a', {})", "create_gateway({{}}, {})", "AgentServer('a', {})"],
 )

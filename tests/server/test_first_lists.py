@@ -18,6 +18,7 @@ from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConf
 from agent_utilities.gateway.upstreams.folders import gateway_folder
 from agent_utilities.gateway.upstreams.snapshot_store import SnapshotStore
 from agent_utilities.selection.channels import META_KEY
+from tests.every import every
 from tests.gateway.upstreams.processes import until
 from tests.gateway.upstreams.supervised import faulty
 from tests.server.in_process import ask, listed, web_of
@@ -27,7 +28,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(60)]
 
 LONG = "600"
 """Seconds of waiting that no test lives to see the end of: what it waits for must come, or be passed over."""
-both_eras = pytest.mark.parametrize("mode", ["legacy", "auto"])
+both_eras = every("mode", ["legacy", "auto"])
 
 
 def gateway_of(folder: Path, *configs: UpstreamConfig, limit_s: str = LONG, **environ: str) -> AgentServer:
@@ -129,7 +130,7 @@ class TestAServerThatWasNeverSeen:
             release(tmp_path)
             assert "slow_echo" in str((await search).content)
 
-    @pytest.mark.parametrize("query", ["?tools=slow_echo", "?tools=sl*", "?toolsets=slow", "?read_only=true"])
+    @every("query", ["?tools=slow_echo", "?tools=sl*", "?toolsets=slow", "?read_only=true"])
     async def test_is_waited_for_by_whoever_may_use_any_of_it(self, tmp_path: Path, query: str) -> None:
         async with (
             web_of(gateway_of(tmp_path, held(tmp_path))) as web,
@@ -143,7 +144,7 @@ class TestAServerThatWasNeverSeen:
 class TestAServerThatACallerMayNotUse:
     """Law L1: it delays nobody, and is told to nobody. The server never answers here, so that waiting would not end."""
 
-    @pytest.mark.parametrize(
+    @every(
         "query", ["?disabled_tools=slow", "?tools=quick_echo", "?toolsets=quick", "?tools=none", "?disabled_tags=slow"]
     )
     async def test_delays_no_list(self, tmp_path: Path, query: str) -> None:

@@ -15,6 +15,7 @@ from agent_utilities.selection.model import NOTHING, Resolution
 from agent_utilities.server.events import Decided, Event, RequestServed
 from agent_utilities.server.metrics import Metrics
 from agent_utilities.server.request import Request, ToolCalled, ToolsListed
+from tests.every import every
 from tests.resolutions import answer_of
 from tests.server.servers import log_server, over_http, tool_names
 
@@ -75,7 +76,7 @@ async def test_that_one_raised_is_logged(caplog: pytest.LogCaptureFixture) -> No
     }
 
 
-@pytest.mark.parametrize(
+@every(
     ("resolution", "n_fallbacks"),
     [
         (answer_of("fresh", ["tail_log"]), 0),

@@ -292,7 +292,7 @@ class TestWhereToolsMayComeLater:
 
 
 class TestTheLineAtTheStart:
-    @pytest.mark.parametrize(
+    @every(
         ("options", "environ", "line"),
         [
             ([("--disabled-tags", "write")], {}, "logs: 2 of 4 tools permitted; --disabled-tags write (cli)"),

@@ -16,6 +16,7 @@ from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.server.sessions import address_of
 from agent_utilities.server.wire import request
 from tests.access.team import Team
+from tests.every import every
 from tests.fleet.processes.replicas import until
 from tests.server.in_process import web_of
 from tests.wire.wires import INITIALIZE, modern_request
@@ -169,7 +170,7 @@ class TestAnAddress:
             async with of("2001:db8:0:1::1") as other:
                 assert statuses(await opened(other)) == [200]
 
-    @pytest.mark.parametrize(
+    @every(
         ("address", "network"),
         [
             ("10.0.0.7", "10.0.0.7"),
@@ -222,7 +223,7 @@ class TestWhatCounts:
         ):
             assert statuses(await opened(web, N_EACH + 1)) == [200] * (N_EACH + 1)
 
-    @pytest.mark.parametrize("kind", ["sse", "listen"])
+    @every("kind", ["sse", "listen"])
     async def test_is_a_stream_as_long_as_it_is_open(self, kind: str) -> None:
         server: AgentServer = create_mcp_server("notes", environ={})
         app = server.http_app(host_origin_protection=False)

@@ -7,13 +7,14 @@ from fastmcp import Client
 from fastmcp.server import create_proxy
 
 from agent_utilities import create_mcp_server
+from tests.every import every
 from tests.server.servers import log_server, over_http, running, tool_names
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-@pytest.mark.parametrize(
+@every("mode", ["auto", "legacy"])
+@every(
     ("url", "headers"),
     [
         ("/mcp?tools=far_tail_log,far_delete_log", {}),

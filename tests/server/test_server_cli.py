@@ -21,6 +21,7 @@ from agent_utilities.selection.channels import FIELDS, spellings
 from agent_utilities.selection.merge import SEARCHING
 from agent_utilities.server.http.http import at_an_address
 from tests.command_line import Done, run_command
+from tests.every import every
 from tests.query.graph.agents import PATIENT
 from tests.wire.processes import HttpProcess
 
@@ -128,7 +129,7 @@ class TestRefused:
 
 
 class TestAnOptionInPlaceOfAValue:
-    @pytest.mark.parametrize("option", ["--query", "--tools", "--host", "-p", "--log-level", "-t"])
+    @every("option", ["--query", "--tools", "--host", "-p", "--log-level", "-t"])
     def test_is_refused_and_not_eaten(self, command, option):
         done = command(option, "--list")
         assert (done.returncode, done.stdout) == (2, "")
@@ -256,7 +257,7 @@ class TestOpenAddress:
 class TestFastMCPsOwnVariables:
     """What `FastMCP.run` reads of the environment, `cli` reads too, under its own options."""
 
-    @pytest.mark.parametrize("transport", ["http", "streamable-http", "sse"])
+    @every("transport", ["http", "streamable-http", "sse"])
     def test_say_transport_host_and_port(self, server, transport):
         environ = {**os.environ, "FASTMCP_TRANSPORT": transport, "FASTMCP_HOST": "127.0.0.2", "fastmcp_port": "0"}
         process = HttpProcess([sys.executable, str(server)], environ)
@@ -288,7 +289,7 @@ class TestFastMCPsOwnVariables:
 class TestAnAddressWithoutAPort:
     """`-p 0`: what is chosen is what everything that is told of it names."""
 
-    @pytest.mark.parametrize("options", [("-t", "http"), ("-t", "sse"), ("-t", "http", "--host", "localhost")])
+    @every("options", [("-t", "http"), ("-t", "sse"), ("-t", "http", "--host", "localhost")])
     def test_is_told_with_the_one_that_was_chosen(self, server, tmp_path, options):
         environ = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
         process = HttpProcess([sys.executable, str(server), *options, "-p", "0"], environ)
@@ -338,7 +339,7 @@ class TestStart:
         assert re.fullmatch(r"ten-lines: 1 listed, about \d+ tokens on every turn, of 2 with \d+", lines[2])
         assert [line for line in lines[3:] if not re.match(r"\d{4}-\d\d-\d\d [\d:,]+ [A-Z]+ [\w.]+: ", line)] == []
 
-    @pytest.mark.parametrize("how", ["run()", "run(transport='http', port=0)", "cli()"])
+    @every("how", ["run()", "run(transport='http', port=0)", "cli()"])
     def test_however_it_is_run_it_says_the_same_and_no_banner_is_in_the_way(self, how, server, tmp_path):
         text = server.read_text()
         assert text.count("main()") == 1, "it is run by its command line"
@@ -376,9 +377,7 @@ class TestStart:
         told = "WARNING: a deny that fits nothing: 'no_such' (from env MCP_DISABLED_TOOLS); --list shows what there is"
         assert [line.partition("; MCP")[0] for line in done.stderr.splitlines()] == [told]
 
-    @pytest.mark.parametrize(
-        ("name", "value"), [("FASTMCP_PORT", "abc"), ("FASTMCP_LOG_LEVEL", "loud"), ("FASTMCP_TRANSPORT", "pigeon")]
-    )
+    @every(("name", "value"), [("FASTMCP_PORT", "abc"), ("FASTMCP_LOG_LEVEL", "loud"), ("FASTMCP_TRANSPORT", "pigeon")])
     def test_a_variable_of_fastmcps_that_can_not_be_read_is_told_in_one_line(self, name, value, server, tmp_path):
         environ = {**os.environ, name: value}
         config = tmp_path / "mcp.json"

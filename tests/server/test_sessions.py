@@ -10,6 +10,7 @@ from fastmcp import Context
 
 from agent_utilities import create_mcp_server
 from agent_utilities.server.sessions import Session, shorten
+from tests.every import every
 from tests.server.in_process import web_of
 from tests.wire.wires import INITIALIZE
 
@@ -45,7 +46,7 @@ LONG = "é" * 300_000
 class TestHandshakes:
     """What the SDK keeps of a handshake for as long as a session lasts."""
 
-    @pytest.mark.parametrize(
+    @every(
         ("part", "name", "value"),
         [
             ("clientInfo", "name", LONG),
@@ -73,7 +74,7 @@ class TestHandshakes:
         before = json.dumps(params)
         assert (shorten(params), json.dumps(params)) == ([], before)
 
-    @pytest.mark.parametrize("params", [None, {}, {"clientInfo": "x", "capabilities": [1]}])
+    @every("params", [None, {}, {"clientInfo": "x", "capabilities": [1]}])
     def test_that_are_none_are_left_to_the_protocol(self, params: dict[str, Any] | None) -> None:
         assert shorten(params) == []
 

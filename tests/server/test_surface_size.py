@@ -84,7 +84,7 @@ class TestTheStart:
         server.disable(tags={"files"})
         assert LARGE not in await told_at_start(server, capsys)
 
-    @pytest.mark.parametrize("option", [("--tool-search", "on"), ("--top-k", "5"), ("--query", "files")])
+    @every("option", [("--tool-search", "on"), ("--top-k", "5"), ("--query", "files")])
     async def test_does_not_where_the_list_is_cut(self, capsys, option):
         assert LARGE not in await told_at_start(crowded(45, option), capsys)
 
@@ -97,7 +97,7 @@ class TestTheStart:
         server = crowded(environ={"MCP_DISABLED_TOOLS": "tool_search"})
         assert "--tool-search" not in (await told_at_start(server, capsys)).partition(LARGE)[2]
 
-    @pytest.mark.parametrize(("log_level", "is_said"), [("warning", True), ("error", False)])
+    @every(("log_level", "is_said"), [("warning", True), ("error", False)])
     async def test_heeds_the_log_level(self, capsys, log_level, is_said):
         assert (LARGE in await told_at_start(crowded(), capsys, log_level=log_level)) is is_said
 

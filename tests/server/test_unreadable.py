@@ -213,7 +213,7 @@ def command_of(kind: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.outside
-@pytest.mark.parametrize("kind", ["server", "gateway"])
+@every("kind", ["server", "gateway"])
 def test_a_process_answers_and_goes_on(kind: str, tmp_path: Path) -> None:
     with raw_stdio(command_of(kind, tmp_path), environ(tmp_path)) as raw:
         stdin, stdout = raw.process.stdin, raw.process.stdout

@@ -13,6 +13,7 @@ import pytest
 from agent_utilities.state.counts import Wanted
 from agent_utilities.state.redis_state import RedisState
 from agent_utilities.state.shared_counts import SharedCounts
+from tests.every import every
 from tests.fleet.processes.services import redis_server
 
 pytestmark = [pytest.mark.outside, pytest.mark.anyio]
@@ -156,7 +157,7 @@ def _later(kept: Any, seconds: float) -> float:
 
 
 class TestWhatIsNoCountOfOurs:
-    @pytest.mark.parametrize("value", ["abc", "", "-1000", "1e3", "0x10", " 7", "7.5", "nan", "inf", "9" * 16, "7\n"])
+    @every("value", ["abc", "", "-1000", "1e3", "0x10", " 7", "7.5", "nan", "inf", "9" * 16, "7\n"])
     async def test_counts_as_none_where_it_is_no_whole_number(self, value: str, state: Patient, server: Any) -> None:
         await counts(state).take([calls()])
         (key,) = server.admin.scan_iter()
@@ -164,7 +165,7 @@ class TestWhatIsNoCountOfOurs:
         assert await n_taken(counts(state), calls()) == 2
         assert server.admin.get(key) == b"2"
 
-    @pytest.mark.parametrize("kind", ["list", "set", "hash", "stream"])
+    @every("kind", ["list", "set", "hash", "stream"])
     async def test_counts_as_none_where_it_is_of_another_type(self, kind: str, state: Patient, server: Any) -> None:
         await counts(state).take([calls()])
         (key,) = server.admin.scan_iter()
@@ -176,7 +177,7 @@ class TestWhatIsNoCountOfOurs:
         assert await n_taken(counts(state), calls()) == 2
         assert await n_taken(counts(state), calls(n=0, limit=2)) == 0
 
-    @pytest.mark.parametrize("ttl_ms", [None, 120_000, 10**9])
+    @every("ttl_ms", [None, 120_000, 10**9])
     async def test_counts_as_none_where_it_has_no_end_or_too_late_a_one(
         self, ttl_ms: int | None, state: Patient, server: Any
     ) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -119,3 +121,72 @@ def test_marks_stay() -> None:
     def test(number: int) -> None: ...
 
     assert [mark.name for mark in test.pytestmark] == ["outside"]
+
+
+def test_each_combination_has_a_folder_of_its_own_and_patches_that_end_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @every("letter", "ab")
+    def test(letter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "file").touch(exist_ok=False)
+        assert "A_LETTER" not in os.environ
+        monkeypatch.setenv("A_LETTER", letter)
+
+    test(tmp_path=tmp_path, monkeypatch=monkeypatch)
+    assert "A_LETTER" not in os.environ
+
+
+def test_each_combination_has_what_it_printed_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    @every("letter", "ab")
+    def test(letter: str, capsys: pytest.CaptureFixture[str]) -> None:
+        print(letter)
+        if letter == "b":
+            assert capsys.readouterr().out == "b\n"
+
+    test(capsys=capsys)
+
+
+def test_one_that_is_skipped_keeps_no_other_from_being_run() -> None:
+    @every("number", [1, 2, 3])
+    def test(number: int) -> None:
+        if number == 1:
+            pytest.skip("not this one")
+        assert number != 2
+
+    assert failure(test).startswith("1 of 3 combinations failed:")
+
+    @every("number", [1, 2])
+    def skipping(number: int) -> None:
+        if number == 1:
+            pytest.skip("not this one")
+
+    with pytest.raises(pytest.skip.Exception, match=r"1 of 2 combinations: \[1\] not this one"):
+        skipping()
+
+
+def test_the_end_of_the_whole_tests_time_ends_it() -> None:
+    tried = []
+
+    @every("number", [1, 2])
+    def test(number: int) -> None:
+        tried.append(number)
+        pytest.fail("Timeout (>300.0s) from pytest-timeout.")
+
+    assert failure(test).startswith("Timeout")
+    assert tried == [1]
+
+
+def test_combinations_are_named_as_they_are_told_to_be_and_briefly() -> None:
+    @every("number", [1, 2], ids=["one", "two"])
+    @every("text", ["x" * 1000], ids=len)
+    def named(number: int, text: str) -> None:
+        assert number == 1
+
+    assert "\n[two-1000] " in failure(named)
+
+    @every("number", [1 << 20_000, "x" * 1000])
+    def long(number: Any) -> None:
+        raise AssertionError
+
+    assert "\n[a int] " in failure(long)
+    assert max(map(len, failure(long).split("]"))) < 400

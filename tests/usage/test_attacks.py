@@ -94,7 +94,7 @@ def with_deletion(server: AgentServer) -> AgentServer:
 
 
 class TestForgetting:
-    @pytest.mark.parametrize("way", ["forgotten", "deleted"])
+    @every("way", ["forgotten", "deleted"])
     async def test_what_was_learned_is_forgotten_with_the_log_while_the_server_runs(
         self, tmp_path: Path, way: str
     ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from agent_utilities.usage.database import Forget, Forgotten, count, delete_files, forget, open_log
 from agent_utilities.usage.model import DAY_MS, Listed, UsageError
+from tests.every import every
 from tests.usage.written_logs import NOW_MS, call, log_of, search, write
 
 SECRET = "the unforgettable harvest"
@@ -39,7 +40,7 @@ def rows(path, table: str) -> list[tuple]:
 
 
 class TestWhat:
-    @pytest.mark.parametrize(
+    @every(
         ("what", "expected"),
         [
             (Forget(), Forgotten(3, 2, 2)),
@@ -52,7 +53,8 @@ class TestWhat:
             (Forget(words=True, tool="b"), Forgotten(1, 0, 0)),
         ],
     )
-    def test_is_deleted_as_it_was_counted(self, path, what, expected):
+    def test_is_deleted_as_it_was_counted(self, tmp_path, what, expected):
+        path = log_of(tmp_path / "hub.db", EVENTS)
         assert count(path, what) == expected
         assert forget(path, what) == expected
         assert count(path, what) == Forgotten(0, 0, 0)
@@ -63,8 +65,9 @@ class TestWhat:
 
 
 class TestBytes:
-    @pytest.mark.parametrize("what", [Forget(), Forget(server="hub"), Forget(words=True)])
-    def test_are_gone_from_every_file(self, path, what):
+    @every("what", [Forget(), Forget(server="hub"), Forget(words=True)])
+    def test_are_gone_from_every_file(self, tmp_path, what):
+        path = log_of(tmp_path / "hub.db", EVENTS)
         assert SECRET.encode() in bytes_of(path)
         assert forget(path, what).is_clean
         assert SECRET.encode() not in bytes_of(path)

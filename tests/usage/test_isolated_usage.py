@@ -15,6 +15,7 @@ from mcp_types import PaginatedRequestParams
 
 from agent_utilities import AgentServer, selection_meta
 from agent_utilities.selection.channels import META_KEY
+from tests.every import every
 from tests.server.servers import over_http
 from tests.usage.test_learning_server import TOKENS, learned, office, told
 
@@ -80,7 +81,7 @@ async def using(server: AgentServer, client: Client[Any]) -> None:
 
 
 class TestSubjects:
-    @pytest.mark.parametrize(("mode", "subject"), [("legacy", "bert"), ("auto", "")], ids=["another", "nobody"])
+    @every(("mode", "subject"), [("legacy", "bert"), ("auto", "")], ids=["another", "nobody"])
     async def test_what_one_did_moves_nothing_of_anothers_by_a_byte(
         self, tmp_path: Path, mode: str, subject: str
     ) -> None:
@@ -114,7 +115,7 @@ class TestSubjects:
 
 
 class TestDenied:
-    @pytest.mark.parametrize(("mode", "search"), [("legacy", "on"), ("auto", "off")])
+    @every(("mode", "search"), [("legacy", "on"), ("auto", "off")])
     async def test_what_others_did_with_a_tool_tells_who_may_not_use_it_nothing(
         self, tmp_path: Path, mode: str, search: str
     ) -> None:

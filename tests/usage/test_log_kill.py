@@ -16,6 +16,7 @@ from typing import cast
 import pytest
 
 from agent_utilities.usage.store import UsageStore
+from tests.every import every
 from tests.usage.logs import BOUNDS, rows
 
 ROOT = Path(__file__).parents[2]
@@ -117,7 +118,7 @@ def test_the_file_stays_whole_and_only_the_last_second_is_lost(tmp_path: Path, n
     assert max(lost_s) <= LOST_S
 
 
-@pytest.mark.parametrize(("late_s", "lost_s"), [(0.0, 1.9), (0.25, 1.4)])
+@every(("late_s", "lost_s"), [(0.0, 1.9), (0.25, 1.4)])
 def test_calls_that_are_not_in_the_file_are_told_of(tmp_path: Path, late_s: float, lost_s: float) -> None:
     path, output = tmp_path / "usage.db", tmp_path / "recorded.txt"
     output.write_text("".join(f"{number} {number / 10} {late_s}\n" for number in range(20)))

@@ -12,13 +12,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from agent_utilities.usage.redaction import without_secrets
 from tests.every import every
 
 LEAST_FOUND, MOST_HARMED = 0.98, 0.02
-HALVES = pytest.mark.parametrize("half", [slice(0, None, 2), slice(1, None, 2)], ids=["seen", "held back"])
+HALVES = every("half", [slice(0, None, 2), slice(1, None, 2)], ids=["seen", "held back"])
 _SECRET = re.compile("«(.*?)»")
 
 

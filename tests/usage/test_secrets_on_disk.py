@@ -12,6 +12,7 @@ import httpx2
 import pytest
 from fastmcp import Client
 
+from tests.every import every
 from tests.server.servers import over_http
 from tests.usage.test_isolated_usage import another
 from tests.usage.test_learning_server import learned, office, told
@@ -82,7 +83,7 @@ async def by_url(app: Any, client: Client[Any], words: str) -> None:
         await http.get("http://127.0.0.1/tools", params={"q": words, "explain": "1"})
 
 
-@pytest.mark.parametrize("mode", ["words", "counts"])
+@every("mode", ["words", "counts"])
 async def test_no_secret_is_in_a_byte_on_the_disk_or_a_line_of_the_log(
     tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from agent_utilities.usage.database import VERSION, Forget, check_header, forget
 from agent_utilities.usage.model import DAY_MS, Call, Event, Listed, Search, UsageBounds, UsageError
 from agent_utilities.usage.store import UsageStore
+from tests.every import every
 from tests.usage.logs import BOUNDS, NOW_MS, bytes_of, call, rows, turns
 
 
@@ -140,8 +141,9 @@ class TestWhichFile:
             write(path, call(2))
         assert path.read_bytes() == before
 
-    @pytest.mark.parametrize("keep", [100, 4096, 20_000])
-    def test_a_truncated_file_is_damaged_and_stays(self, path: Path, keep: int) -> None:
+    @every("keep", [100, 4096, 20_000])
+    def test_a_truncated_file_is_damaged_and_stays(self, tmp_path: Path, keep: int) -> None:
+        path = tmp_path / "state" / "usage.db"
         write(path, *map(call, range(500)))
         whole = path.read_bytes()
         assert len(whole) > 20_000

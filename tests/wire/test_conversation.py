@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import pairwise
 
 import pytest
 
 from agent_utilities.selection.active import read_active
+from tests.every import every, every_of
 from tests.wire.conversation import (
     ENTRY,
     INITIAL_K,
@@ -63,7 +65,7 @@ def added(shown: Sequence[Shown]) -> list[list[str]]:
 
 
 class TestOfASession:
-    @pytest.mark.parametrize("wire", ["stdio", "session"])
+    @every("wire", ["stdio", "session"])
     def test_each_step_adds_what_the_words_or_the_model_asked_for(
         self, played: Mapping[Wire, list[Shown]], wire: Wire
     ) -> None:
@@ -72,7 +74,7 @@ class TestOfASession:
     def test_stdio_and_http_list_the_same(self, played: Mapping[Wire, list[Shown]]) -> None:
         assert played["stdio"] == played["session"]
 
-    @pytest.mark.parametrize("wire", ["stdio", "session"])
+    @every("wire", ["stdio", "session"])
     def test_a_tool_that_is_called_while_deferred_answers_and_is_listed_from_then_on(
         self, played: Mapping[Wire, list[Shown]], wire: Wire
     ) -> None:
@@ -80,7 +82,7 @@ class TestOfASession:
         assert (called.answer, called.names[-1]) == ("sunrise here", "sunrise")
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every("wire", WIRES)
 class TestOnEveryWire:
     def test_the_entry_tools_come_first(self, played: Mapping[Wire, list[Shown]], wire: Wire) -> None:
         assert [each.names[:2] for each in played[wire]] == [ENTRY] * len(SCRIPT)
@@ -137,17 +139,22 @@ class TestStateless:
         assert next(each.answer for each in played["stateless"] if each.step.kind == "call") == "sunrise here"
 
 
-@pytest.fixture(scope="module", params=["session", "stateless"])
-def parent(request: pytest.FixtureRequest) -> Iterator[tuple[Host, Asking]]:
-    """A host in the midst of a conversation, and another way into the same server."""
-    wire: Wire = request.param
-    with asking(wire) as callers:
-        host = Host(wire, callers)
-        for step in SCRIPT[:3]:
-            host.take(step)
-        yield host, callers[0].fresh()
+@pytest.fixture(scope="module")
+def parents() -> Iterator[Mapping[Wire, tuple[Host, Asking]]]:
+    """Hosts in the midst of a conversation, each with another way into the same server."""
+    wires: tuple[Wire, ...] = ("session", "stateless")
+    with ExitStack() as stack:
+        yield {wire: in_the_midst(wire, stack.enter_context(asking(wire))) for wire in wires}
 
 
+def in_the_midst(wire: Wire, callers: Sequence[Asking]) -> tuple[Host, Asking]:
+    host = Host(wire, callers)
+    for step in SCRIPT[:3]:
+        host.take(step)
+    return host, callers[0].fresh()
+
+
+@every_of("parent", "parents")
 class TestChildren:
     def test_one_that_is_handed_the_value_starts_with_the_parents_tools(self, parent: tuple[Host, Asking]) -> None:
         host, child = parent

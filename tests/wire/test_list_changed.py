@@ -10,6 +10,7 @@ from typing import Literal
 
 import pytest
 
+from tests.every import every_of
 from tests.wire.conversation import LAUNCH
 from tests.wire.http_raw import RawHttp
 from tests.wire.processes import served
@@ -30,7 +31,6 @@ from tests.wire.wires import ACCEPT, LEGACY, jsonrpc
 pytestmark = [pytest.mark.outside, pytest.mark.timeout(300)]
 
 Wire = Literal["stdio", "sse", "session", "json"]
-WIRES: tuple[Wire, ...] = ("stdio", "sse", "session", "json")
 JSON = replace(LAUNCH, env=(*LAUNCH.env, ("FASTMCP_JSON_RESPONSE", "true")))
 
 
@@ -40,23 +40,36 @@ def urls() -> Iterator[dict[Wire, str]]:
         yield {"sse": events_server.url, "session": events_server.url, "json": json_server.url}
 
 
-@pytest.fixture(params=WIRES)
-def raw(request: pytest.FixtureRequest, urls: dict[Wire, str]) -> Iterator[Raw]:
-    """A client that has shaken hands, over each wire."""
-    wire: Wire = request.param
-    if wire == "stdio":
-        with raw_stdio(LAUNCH.command(), LAUNCH.environ) as client:
-            yield client
-    else:
-        yield RawSse(urls[wire]) if wire == "sse" else RawSession(urls[wire])
+@pytest.fixture
+def stdio() -> Iterator[Raw]:
+    with raw_stdio(LAUNCH.command(), LAUNCH.environ) as client:
+        yield client
 
 
+@pytest.fixture
+def as_they_come(stdio: Raw, urls: dict[Wire, str]) -> dict[Wire, Raw]:
+    """Clients that have shaken hands, over wires on which each message comes when it is sent."""
+    return {"stdio": stdio, "sse": RawSse(urls["sse"])}
+
+
+@pytest.fixture
+def with_events(as_they_come: dict[Wire, Raw], urls: dict[Wire, str]) -> dict[Wire, Raw]:
+    """Those, and one that is told of a call on its own stream."""
+    return {**as_they_come, "session": RawSession(urls["session"])}
+
+
+@pytest.fixture
+def on_each_wire(with_events: dict[Wire, Raw], urls: dict[Wire, str]) -> dict[Wire, Raw]:
+    return {**with_events, "json": RawSession(urls["json"])}
+
+
+@every_of("raw", "on_each_wire")
 def test_it_is_said_at_the_start_that_lists_change(raw: Raw) -> None:
     assert raw.hello["capabilities"]["tools"]["listChanged"] is True
     raw.rest()
 
 
-@pytest.mark.parametrize("raw", ["stdio", "sse", "session"], indirect=True)
+@every_of("raw", "with_events")
 class TestOnTheCallsOwnStream:
     def test_the_notice_of_a_search_comes_before_its_result(self, raw: Raw) -> None:
         notice, result = search(raw, "select:tides")
@@ -93,7 +106,7 @@ class TestOnTheCallsOwnStream:
         assert raw.rest() == []
 
 
-@pytest.mark.parametrize("raw", ["stdio", "sse"], indirect=True)
+@every_of("raw", "as_they_come")
 def test_words_that_come_with_a_call_alone_are_a_turn_of_which_the_client_is_told(raw: Raw) -> None:
     words = {"_meta": {"agent-utilities/selection": {"query": "weather forecast"}}}
     params = {"name": "tool_search", "arguments": {"query": "select:no_such_tool"}}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from mcp_types import PaginatedRequestParams
 from agent_utilities import selection_meta
 from agent_utilities.cli.explain import explain
 from agent_utilities.selection.channels import META_KEY
+from tests.every import every, every_of
 from tests.search.test_turns import Heard
 from tests.wire.large_server import DENIED, ENTRY, NAMES, UNFIT
 from tests.wire.processes import Launch, served
@@ -44,16 +46,11 @@ def url(launch: Launch) -> Iterator[str]:
         yield process.url
 
 
-@pytest.fixture(params=ERAS)
-def era(request: pytest.FixtureRequest) -> Era:
-    found: Era = request.param
-    return found
-
-
 @pytest.fixture
-async def client(url: str, era: Era) -> AsyncIterator[Client[Any]]:
-    async with Client(f"{url}/mcp", mode=era) as found:
-        yield found
+async def clients(url: str) -> AsyncIterator[Mapping[Era, Client[Any]]]:
+    """A client of each era."""
+    async with AsyncExitStack() as stack:
+        yield {era: await stack.enter_async_context(Client(f"{url}/mcp", mode=era)) for era in ERAS}
 
 
 async def listed(client: Client[Any], **asked: Any) -> tuple[list[str], dict[str, Any]]:
@@ -70,6 +67,7 @@ async def said(client: Client[Any], name: str, arguments: dict[str, Any] | None 
     return str(result.content[0].text)
 
 
+@every_of("client", "clients")
 class TestTheList:
     async def test_is_the_entry_tools_and_says_so(self, client: Client[Any]) -> None:
         names, told = await listed(client, query=UNFIT)
@@ -97,7 +95,7 @@ class TestTheList:
         assert names == [*ENTRY, *(name for name in NAMES if name.startswith("export_photo_"))]
         assert told["deferred"] == 396 - (len(names) - 2)
 
-    @pytest.mark.parametrize("asked", [{"disabled_tools": ["tool_search"]}, {"tool_search": "off"}])
+    @every("asked", [{"disabled_tools": ["tool_search"]}, {"tool_search": "off"}])
     async def test_is_everything_permitted_for_who_may_or_will_not_search(
         self, client: Client[Any], asked: dict[str, Any]
     ) -> None:
@@ -111,6 +109,7 @@ class TestTheList:
         assert told["deferred"] == 396 - told["visible"]
 
 
+@every_of("client", "clients")
 class TestEntryTools:
     async def test_answer_by_name_though_a_call_brings_no_query(self, client: Client[Any]) -> None:
         await listed(client, query=UNFIT)
@@ -131,7 +130,7 @@ class TestEntryTools:
         assert [tool["name"] for tool in result.structured_content["tools"]] == list(wanted)
         assert list(result.structured_content["unknown"]) == [DENIED[0]]
 
-    @pytest.mark.parametrize("name", [DENIED[0], "open_vault_x"])
+    @every("name", [DENIED[0], "open_vault_x"])
     async def test_call_no_denied_tool_which_reads_like_one_that_never_was(
         self, client: Client[Any], name: str
     ) -> None:
@@ -139,8 +138,8 @@ class TestEntryTools:
         assert answer.replace(name, "NAME") == "Unknown tool: 'NAME'"
         assert answer == await said(client, name)
 
-    @pytest.mark.parametrize("name", ENTRY)
-    @pytest.mark.parametrize("asked", [{"tools": NAMES[:50]}, {"disabled_tools": ["tool_search"]}])
+    @every("name", ENTRY)
+    @every("asked", [{"tools": NAMES[:50]}, {"disabled_tools": ["tool_search"]}])
     async def test_are_names_that_never_were_where_nothing_can_be_deferred(
         self, client: Client[Any], name: str, asked: dict[str, Any]
     ) -> None:
@@ -174,6 +173,7 @@ async def test_a_request_that_stands_alone_brings_what_was_found(url: str) -> No
         assert (await listed(client, query=UNFIT))[0] == ENTRY
 
 
+@every("era", ERAS)
 async def test_over_stdio_it_is_the_same(launch: Launch, era: Era, tmp_path: Path) -> None:
     command, *arguments = launch.command()
     transport = StdioTransport(command, arguments, env=launch.environ, keep_alive=False, log_file=tmp_path / "log")

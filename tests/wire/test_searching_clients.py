@@ -17,6 +17,7 @@ from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHt
 from mcp import ClientSession, StdioServerParameters, stdio_client
 
 from agent_utilities.selection.channels import META_KEY
+from tests.every import every
 from tests.wire.conversation import ENTRY, LAUNCH
 from tests.wire.processes import served
 
@@ -54,7 +55,7 @@ def transport(wire: Wire, url: str, log: Path) -> Any:
     return SSETransport(f"{url}/sse") if wire == "sse" else StreamableHttpTransport(f"{url}/mcp")
 
 
-@pytest.mark.parametrize("wire", WIRES)
+@every("wire", WIRES)
 async def test_fastmcps_client_is_told_once_and_lists_what_was_found(url: str, wire: Wire, tmp_path: Path) -> None:
     heard = Heard()
     async with Client(transport(wire, url, tmp_path / "log"), mode="legacy", message_handler=heard) as client:
@@ -88,8 +89,8 @@ async def test_a_result_by_a_schema_is_checked_by_the_sdks_session_though_its_to
     assert caplog.messages == []
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-@pytest.mark.parametrize("wire", ["stdio", "session"])
+@every("mode", ["legacy", "auto"])
+@every("wire", ["stdio", "session"])
 class TestInBothEras:
     """`auto` is 2026-07-28 with these servers, where a call makes nothing visible."""
 
@@ -128,7 +129,7 @@ class TestInBothEras:
         assert (by_name.structured_content or {})["cm"] == (by_call_tool.structured_content or {})["cm"] == 42
 
 
-@pytest.mark.parametrize("wire", ["stdio", "session"])
+@every("wire", ["stdio", "session"])
 class TestStateless:
     async def test_what_a_search_told_brings_its_tools_into_the_list(
         self, url: str, wire: Wire, tmp_path: Path

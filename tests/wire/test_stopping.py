@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.every import every
 from tests.gateway.upstreams.gateway_process import gateway
 from tests.gateway.upstreams.processes import PATIENCE_S
 from tests.gateway.upstreams.supervised import FAULTY
@@ -135,8 +136,8 @@ def test_that_drains_ends_at_once_by_ctrl_c() -> None:
         assert DRAINING.search(server.log) is None
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-@pytest.mark.parametrize("tool", ["wait", "block"])
+@every(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@every("tool", ["wait", "block"])
 def test_answers_a_call_over_stdio_and_ends(tool: str, number: signal.Signals, code: int) -> None:
     launch, pipe = Launch(script="stopping_server.py"), subprocess.PIPE
     heeding = (

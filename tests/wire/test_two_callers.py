@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -228,36 +229,44 @@ def at_once(visits: Mapping[str, Visit]) -> None:
         raise failures[0]
 
 
-@pytest.fixture(scope="module", params=WIRES)
-def wire(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+Together = Mapping[tuple[str, str], Mapping[str, Transcript]]
+"""What each of several got on one server, by wire and way."""
 
 
 @pytest.fixture(scope="module")
-def lone(wire: str, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Transcript]:
-    """What each gets alone."""
-    return {name: alone(wire, tmp_path_factory.mktemp(name), person) for name, person in PEOPLE.items()}
+def lone(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str], Transcript]:
+    """What each gets alone, by wire and name."""
+    return {
+        (wire, name): alone(wire, tmp_path_factory.mktemp(name), person)
+        for wire in WIRES
+        for name, person in PEOPLE.items()
+    }
 
 
 @pytest.fixture(scope="module")
-def together(wire: str, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[str, Transcript]]:
+def together(tmp_path_factory: pytest.TempPathFactory) -> Together:
     """What each gets on one server with the others, by turns and then at once."""
-    seen: dict[str, Mapping[str, Transcript]] = {}
-    for way in (by_turns, at_once):
+    seen: dict[tuple[str, str], Mapping[str, Transcript]] = {}
+    for wire, way in product(WIRES, (by_turns, at_once)):
         with ExitStack() as stack:
             shared = Desk(wire, stack, tmp_path_factory.mktemp(way.__name__))
             visits = {name: Visit(shared, person) for name, person in PEOPLE.items()}
             way(visits)
-            seen[way.__name__] = {name: visit.transcript for name, visit in visits.items()}
+            seen[wire, way.__name__] = {name: visit.transcript for name, visit in visits.items()}
     return seen
 
 
+@every("wire", WIRES)
 @every("way", ["by_turns", "at_once"])
 @every("name", PEOPLE)
 def test_each_gets_what_it_gets_alone_to_the_byte(
-    lone: Mapping[str, Transcript], together: Mapping[str, Mapping[str, Transcript]], way: str, name: str
+    lone: Mapping[tuple[str, str], Transcript],
+    together: Together,
+    wire: str,
+    way: str,
+    name: str,
 ) -> None:
-    assert together[way][name] == lone[name]
+    assert together[wire, way][name] == lone[wire, name]
 
 
 def _lists(transcript: Transcript, label: str, kind: str) -> set[tuple[str, ...]]:
@@ -266,10 +275,11 @@ def _lists(transcript: Transcript, label: str, kind: str) -> set[tuple[str, ...]
     return {tuple(item.get("uri") or item["name"] for item in result[kind]) for result in results}
 
 
+@every("wire", WIRES)
 @every("way", ["by_turns", "at_once"])
 @every("name", PEOPLE)
-def test_each_sees_exactly_its_own(together: Mapping[str, Mapping[str, Transcript]], way: str, name: str) -> None:
-    seen, person = together[way][name], PEOPLE[name]
+def test_each_sees_exactly_its_own(together: Together, wire: str, way: str, name: str) -> None:
+    seen, person = together[wire, way][name], PEOPLE[name]
     assert {
         "tools": _lists(seen, "tools/list", "tools"),
         "answers": _lists(seen, "tools/list for staff", "tools"),
@@ -283,13 +293,12 @@ def test_each_sees_exactly_its_own(together: Mapping[str, Mapping[str, Transcrip
     }
 
 
+@every("wire", WIRES)
 @every("way", ["by_turns", "at_once"])
 @every("name", PEOPLE)
-def test_each_is_served_exactly_what_it_sees(
-    together: Mapping[str, Mapping[str, Transcript]], way: str, name: str
-) -> None:
+def test_each_is_served_exactly_what_it_sees(together: Together, wire: str, way: str, name: str) -> None:
     person, served = PEOPLE[name], set[str]()
-    for (method, params), answer in zip(STEPS, _plain_answers(together[way][name]), strict=True):
+    for (method, params), answer in zip(STEPS, _plain_answers(together[wire, way][name]), strict=True):
         if "/list" not in method and not answer.refused:
             served.add(params.get("name") or params["uri"])
     asked = {params.get("name") or params["uri"] for method, params in STEPS if "/list" not in method}

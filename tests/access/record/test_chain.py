@@ -11,6 +11,7 @@ import pytest
 
 from agent_utilities.access.record.chain import Head, read_line, write_line
 from agent_utilities.errors import InputError
+from tests.every import every
 
 HEAD = Head("0123456789abcdef", 6, "a" * 64)
 
@@ -24,7 +25,7 @@ class TestWritten:
         assert text == said + b',"hash":"' + sha256(said).hexdigest().encode() + b'"}\n'
         assert after == Head(HEAD.chain, 7, sha256(said).hexdigest())
 
-    @pytest.mark.parametrize(("at_s", "at"), [(0, "00.000Z"), (1.25, "01.250Z"), (59.9999, "59.999Z")])
+    @every(("at_s", "at"), [(0, "00.000Z"), (1.25, "01.250Z"), (59.9999, "59.999Z")])
     def test_has_its_time_in_milliseconds_of_utc(self, at_s: float, at: str) -> None:
         text, _ = write_line(HEAD, at_s, {})
         assert json.loads(text)["at"] == f"1970-01-01T00:00:{at}"
@@ -52,7 +53,7 @@ class TestRead:
         assert (line.head, line.before, line.at) == (after, HEAD.hash, "1970-01-01T00:00:01.500Z")
         assert (line.event, line.is_whole) == ("call", True)
 
-    @pytest.mark.parametrize(
+    @every(
         ("old", "new", "event"),
         [
             (b'"call"', b'"kall"', "kall"),
@@ -70,7 +71,7 @@ class TestRead:
         assert line is not None
         assert (line.is_whole, line.event) == (False, event)
 
-    @pytest.mark.parametrize("cut", [slice(1, None), slice(-1), slice(0, 0), slice(0, 60)])
+    @every("cut", [slice(1, None), slice(-1), slice(0, 0), slice(0, 60)])
     def test_is_none_of_a_piece(self, cut: slice) -> None:
         assert read_line(write_line(HEAD, 1.5, {})[0].rstrip(b"\n")[cut]) is None
 
@@ -80,9 +81,7 @@ class TestHead:
         assert str(HEAD) == f"0123456789abcdef:6:{'a' * 64}"
         assert Head.read(f" {HEAD}\n", "argument HEAD") == HEAD
 
-    @pytest.mark.parametrize(
-        "text", ["", "x", str(HEAD)[:-1], f"{HEAD}0", str(HEAD).upper(), str(HEAD).replace("6", "-1")]
-    )
+    @every("text", ["", "x", str(HEAD)[:-1], f"{HEAD}0", str(HEAD).upper(), str(HEAD).replace("6", "-1")])
     def test_that_is_none_is_refused_with_what_would_do(self, text: str) -> None:
         with pytest.raises(InputError, match=r"not a head: .*argument HEAD.*CHAIN:NUMBER:HASH"):
             Head.read(text, "argument HEAD")

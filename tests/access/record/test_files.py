@@ -11,6 +11,7 @@ import pytest
 
 from agent_utilities.access.record.chain import Head, write_line
 from agent_utilities.access.record.log import RecordFile, all_files, full_files
+from tests.every import every
 
 DAY_S = 86_400.0
 
@@ -63,8 +64,9 @@ class TestNames:
 
 
 class TestAge:
-    @pytest.mark.parametrize(("age_s", "n_full"), [(120.0, 1), (30.0, 0)])
-    def test_is_that_of_the_first_line_after_a_start(self, age_s: float, n_full: int, path: Path) -> None:
+    @every(("age_s", "n_full"), [(120.0, 1), (30.0, 0)])
+    def test_is_that_of_the_first_line_after_a_start(self, age_s: float, n_full: int, tmp_path: Path) -> None:
+        path = tmp_path / "made" / "audit.jsonl"
         append(path, line(time.time() - age_s), line(time.time()))
         append(path, line(time.time()), max_age_s=60)
         assert len(full_files(path)) == n_full
@@ -78,11 +80,12 @@ class TestAge:
 
 
 class TestAPiece:
-    @pytest.mark.parametrize(
+    @every(
         ("before", "after"),
         [(b"", b"new\n"), (b"old\n", b"old\nnew\n"), (b"piece", b"piece\nnew\n"), (b"x", b"x\nnew\n")],
     )
-    def test_is_ended_before_what_comes_next(self, before: bytes, after: bytes, path: Path) -> None:
+    def test_is_ended_before_what_comes_next(self, before: bytes, after: bytes, tmp_path: Path) -> None:
+        path = tmp_path / "made" / "audit.jsonl"
         path.parent.mkdir()
         path.write_bytes(before)
         append(path, b"new\n")
@@ -111,7 +114,7 @@ class TestAPiece:
 class TestWhatIsNoFile:
     """Nobody has a record written to where they like by putting something in its place."""
 
-    @pytest.mark.parametrize(
+    @every(
         ("put", "why"),
         [
             (lambda path: os.mkfifo(path), "not a file"),
@@ -121,7 +124,8 @@ class TestWhatIsNoFile:
         ],
         ids="pipe link device folder".split(),
     )
-    def test_is_refused_and_left_as_it_is(self, put: Callable[[Path], None], why: str, path: Path) -> None:
+    def test_is_refused_and_left_as_it_is(self, put: Callable[[Path], None], why: str, tmp_path: Path) -> None:
+        path = tmp_path / "made" / "audit.jsonl"
         path.parent.mkdir()
         put(path)
         before = path.lstat()

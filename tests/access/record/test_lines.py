@@ -12,6 +12,7 @@ from unicodedata import normalize
 import pytest
 
 from agent_utilities.access.record.chain import ENOUGH, LONGEST, cut, line, n_bytes_of
+from tests.every import every
 
 pytestmark = pytest.mark.anyio
 ROOM = 4_000
@@ -78,7 +79,7 @@ class Endless(dict[str, Any]):
 
 
 class TestArguments:
-    @pytest.mark.parametrize(
+    @every(
         "arguments",
         [
             {},
@@ -91,7 +92,7 @@ class TestArguments:
     def test_that_have_room_stand_as_they_are(self, arguments: Any) -> None:
         assert written(arguments) == arguments
 
-    @pytest.mark.parametrize("name", WORST)
+    @every("name", WORST)
     def test_of_whatever_form_take_so_much_room_and_no_more_work(self, name: str) -> None:
         recogniser = Recogniser()
         text = json.dumps(written(WORST[name](), recogniser))
@@ -112,7 +113,7 @@ class TestArguments:
         given["list"].append({})
         assert kept == {"list": [{"a": 1}]}
 
-    @pytest.mark.parametrize("n", [range(3_940, 4_000)])
+    @every("n", [range(3_940, 4_000)])
     def test_have_each_text_whole_or_not_at_all(self, n: range) -> None:
         kept = [cut({"text": "x" * length})["text"] for length in n]
         assert {len(text) for text in kept} == {1, *range(n[0], n[0] + kept.index("…"))}
@@ -122,7 +123,7 @@ class TestArguments:
         assert cut([deep, "beside"]) == [deep, "beside"]
         assert json.dumps(cut([[deep], "beside"])) == json.dumps([[deep], "beside"]).replace("[]", '"\\u2026"')
 
-    @pytest.mark.parametrize(
+    @every(
         "number",
         [float("nan"), float("inf"), float("-inf"), 10**20, -(10**20), 1 << 20_000],
         ids="nan inf -inf 20 -20 long".split(),
@@ -143,7 +144,7 @@ class TestArguments:
 class TestNames:
     """Who calls a denied name waits for the same work as who calls one that never was (law L1)."""
 
-    @pytest.mark.parametrize("name", ["git_push", "my secret push", "x" * 700])
+    @every("name", ["git_push", "my secret push", "x" * 700])
     def test_of_denied_tools_are_written_whole_after_the_work_for_unknown_ones(self, name: str) -> None:
         denied, unknown = Recogniser(), Recogniser()
         why = {"reason": "denied by a secret rule of a long file " * 20}
@@ -152,7 +153,7 @@ class TestNames:
         assert (told["tool"], told["reason"]) == (name, why["reason"])
         assert (denied.n_texts, denied.n_read) == (unknown.n_texts, unknown.n_read)
 
-    @pytest.mark.parametrize("verdict", ["unknown", "refused"])
+    @every("verdict", ["unknown", "refused"])
     def test_that_are_no_tools_are_written_without_secrets(self, verdict: str) -> None:
         assert line("refused", {"tool": "a secret", "verdict": verdict}, {}, Recogniser())["tool"] == "a …"
 
@@ -163,7 +164,7 @@ class TestNames:
 
 
 class TestBytes:
-    @pytest.mark.parametrize(
+    @every(
         ("result", "expected"),
         [
             ({}, 0),

@@ -23,6 +23,7 @@ import pytest
 from agent_utilities.access.record.chain import Head, write_line
 from agent_utilities.access.record.log import AuditLog, RecordError, RecordFile, all_files, full_files
 from tests.access.record.records import audit_log, fill, of_file, running, said, write
+from tests.every import every
 from tests.usage.logs import until
 
 pytestmark = pytest.mark.anyio
@@ -186,7 +187,7 @@ class TestFullAndOldFiles:
         await write(path, 1, max_bytes=300)
         assert full_files(path)[0] == later
 
-    @pytest.mark.parametrize(
+    @every(
         "name",
         [
             "audit-20260101T000000.000001-copyZ.jsonl",
@@ -206,7 +207,8 @@ class TestFullAndOldFiles:
             "audit-b-20260101T000000.000001Z.jsonl",
         ],
     )
-    async def test_another_whose_name_is_nearly_that_of_one_counts_for_nothing(self, name: str, path: Path) -> None:
+    async def test_another_whose_name_is_nearly_that_of_one_counts_for_nothing(self, name: str, tmp_path: Path) -> None:
+        path = tmp_path / "made" / "audit.jsonl"
         path.parent.mkdir()
         path.with_name(name).write_text("somebody else's")
         head = await write(path, 20, max_bytes=2_000)

@@ -19,6 +19,7 @@ from agent_utilities import create_gateway
 from agent_utilities.server.events import PolicyChanged
 from tests.access.record.records import of_file
 from tests.access.record.test_record import lines, said
+from tests.every import every
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
 
@@ -28,7 +29,7 @@ N_CALLS = 600
 N_AT_ONCE = 16
 
 
-@pytest.mark.parametrize("mode", ["required", "best effort"])
+@every("mode", ["required", "best effort"])
 async def test_a_server_that_is_killed_under_load_leaves_a_whole_chain(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "audit.jsonl"
     environ = {**os.environ, "MCP_GRAPH": "off", "MCP_RANKER": "off", "MCP_CONFIG_FILE": "none"}

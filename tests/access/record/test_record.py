@@ -24,6 +24,7 @@ from agent_utilities.server.feature import Feature, Refusal
 from agent_utilities.server.request import Call, Request
 from tests.access.record.records import fill, of_file
 from tests.access.team import Team
+from tests.every import every
 from tests.server.in_process import ask, web_of
 from tests.server.spans import span_exporter
 from tests.wire.wires import modern_request
@@ -166,15 +167,16 @@ class Quota(Feature):
 
 
 class TestRefused:
-    @pytest.mark.parametrize(
+    @every(
         ("name", "expected"),
         [
             ("git_push", ["git_push", "denied", "denied by name (env MCP_DISABLED_TOOLS)"]),
             ("git_pull", ["git_pull", "unknown", None]),
         ],
     )
-    @pytest.mark.parametrize("mode", ["best effort", "required"])
-    async def test_a_name_has_one_line(self, path: Path, name: str, expected: list[Any], mode: str) -> None:
+    @every("mode", ["best effort", "required"])
+    async def test_a_name_has_one_line(self, tmp_path: Path, name: str, expected: list[Any], mode: str) -> None:
+        path = tmp_path / "audit.jsonl"
         assert await called(server(path, mode), name) == f"Unknown tool: {name!r}"
         (line,) = lines(path, "call", "result", "refused")
         assert said(line, "tool", "verdict", "reason") == expected
@@ -227,7 +229,7 @@ class TestArguments:
         await called(server(path), "git_log", {"text": "the harvest"})
         assert "harvest" not in text_of(path)
 
-    @pytest.mark.parametrize(
+    @every(
         ("given", "written"),
         [
             ({"text": f"use {SECRET} for it"}, {"text": "use for it …"}),
@@ -239,13 +241,14 @@ class TestArguments:
         ],
     )
     async def test_are_written_without_what_looks_like_a_secret(
-        self, path: Path, given: dict[str, Any], written: dict[str, Any]
+        self, tmp_path: Path, given: dict[str, Any], written: dict[str, Any]
     ) -> None:
+        path = tmp_path / "audit.jsonl"
         mcp = server(path, environ={"MCP_AUDIT_ARGUMENTS": "*"})
         await called(mcp, "git_log", given)
         assert lines(path, "call")[0]["arguments"] == written
 
-    @pytest.mark.parametrize(
+    @every(
         "value",
         [
             {f"{number:05}" + "k y " * 120: "" for number in range(7_500)},
@@ -255,7 +258,8 @@ class TestArguments:
         ],
         ids=["names", "empty texts", "a text", "secrets"],
     )
-    async def test_of_one_call_hold_up_nobody_elses(self, path: Path, value: Any) -> None:
+    async def test_of_one_call_hold_up_nobody_elses(self, tmp_path: Path, value: Any) -> None:
+        path = tmp_path / "audit.jsonl"
         mcp = server(path, "required", environ={"MCP_AUDIT_ARGUMENTS": "*"})
         mcp.tool(name="take")(lambda value: "taken")
         async with Client(mcp) as eve, Client(mcp) as bob:

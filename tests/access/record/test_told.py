@@ -15,6 +15,7 @@ from agent_utilities.access.record.feature import Audit
 from agent_utilities.errors import SettingsError
 from tests.access.record.records import of_file
 from tests.access.record.test_record import call, called, lines, server, write_text
+from tests.every import every
 from tests.parts import part
 from tests.server.in_process import web_of
 from tests.server.spans import log_exporter
@@ -70,8 +71,9 @@ class TestTold:
         assert "mcp_audit_lines_lost 0.0" in metrics
         assert "mcp_audit_lines_written" in metrics
 
-    @pytest.mark.parametrize("made", [Path.mkdir, lambda path: path.symlink_to("/dev/null")])
-    def test_where_the_file_can_be_none(self, path: Path, made: Any) -> None:
+    @every("made", [Path.mkdir, lambda path: path.symlink_to("/dev/null")])
+    def test_where_the_file_can_be_none(self, tmp_path: Path, made: Any) -> None:
+        path = tmp_path / "audit.jsonl"
         made(path)
         mcp = server(path)
         mcp.features.complete(mcp)

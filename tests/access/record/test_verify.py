@@ -11,6 +11,7 @@ import pytest
 from agent_utilities.access.record.chain import Head, Report, read_line, write_line
 from agent_utilities.errors import InputError
 from tests.access.record.records import chain_text, of_file
+from tests.every import every
 
 N = 20
 
@@ -51,8 +52,9 @@ class TestByItself:
         assert (report.tampering, report.torn) == ([], [])
         assert [(chain.n_lines, chain.head) for chain in report.chains.values()] == [(N, heads[-1])]
 
-    @pytest.mark.parametrize("at", [0, 7, N - 1])
-    def test_a_changed_line_is_found(self, path: Path, at: int) -> None:
+    @every("at", [0, 7, N - 1])
+    def test_a_changed_line_is_found(self, tmp_path: Path, at: int) -> None:
+        path = tmp_path / "audit.jsonl"
         lines, heads = chain_text(N)
         lines[at] = lines[at].replace(b'"call"', b'"cell"')
         put(path, lines)
@@ -122,8 +124,9 @@ class TestWithAHead:
         put(path, lines)
         assert of_file(path, heads[12], heads[-1]).tampering == []
 
-    @pytest.mark.parametrize(("left", "gone"), [(15, "lines 15 to 19"), (19, "line 19")])
-    def test_a_cut_end_is_found(self, path: Path, left: int, gone: str) -> None:
+    @every(("left", "gone"), [(15, "lines 15 to 19"), (19, "line 19")])
+    def test_a_cut_end_is_found(self, tmp_path: Path, left: int, gone: str) -> None:
+        path = tmp_path / "audit.jsonl"
         lines, heads = chain_text(N)
         put(path, lines[:left])
         expected = [f"{gone} {'are' if 'to' in gone else 'is'} cut off, as its head shows, or it was written anew"]
@@ -159,8 +162,9 @@ class TestWithAHead:
 
 
 class TestPieces:
-    @pytest.mark.parametrize("cut", [1, 30, 90, 200])
-    def test_a_piece_at_the_end_is_told_and_is_no_tampering(self, path: Path, cut: int) -> None:
+    @every("cut", [1, 30, 90, 200])
+    def test_a_piece_at_the_end_is_told_and_is_no_tampering(self, tmp_path: Path, cut: int) -> None:
+        path = tmp_path / "audit.jsonl"
         lines, _ = chain_text(N)
         put(path, [*lines[:15], lines[15][:cut]])
         report = of_file(path)
@@ -211,7 +215,7 @@ class TestWhetherAChainHasEnded:
     def test_is_told_by_the_event_of_its_last_line(self, path: Path) -> None:
         assert self.ended(path, event="closed") == [True]
 
-    @pytest.mark.parametrize(
+    @every(
         "fields",
         [
             {},
@@ -224,7 +228,8 @@ class TestWhetherAChainHasEnded:
             {"event": {"event": "closed"}},
         ],
     )
-    def test_is_not_told_by_what_a_caller_wrote(self, path: Path, fields: dict[str, Any]) -> None:
+    def test_is_not_told_by_what_a_caller_wrote(self, tmp_path: Path, fields: dict[str, Any]) -> None:
+        path = tmp_path / "audit.jsonl"
         assert self.ended(path, **fields) == [False]
 
     def test_is_not_told_by_a_line_before_its_last(self, path: Path) -> None:
@@ -235,8 +240,9 @@ class TestWhetherAChainHasEnded:
         put(path, lines)
         assert [chain.has_ended for chain in of_file(path).chains.values()] == [False]
 
-    @pytest.mark.parametrize("inside", [b'"event":"closed"x', b'"event":"closed","a":' + b"[" * 100_000, b"\xff"])
-    def test_is_not_told_by_a_line_that_is_no_json(self, path: Path, inside: bytes) -> None:
+    @every("inside", [b'"event":"closed"x', b'"event":"closed","a":' + b"[" * 100_000, b"\xff"])
+    def test_is_not_told_by_a_line_that_is_no_json(self, tmp_path: Path, inside: bytes) -> None:
+        path = tmp_path / "audit.jsonl"
         text = b'{"chain":"%s","n":0,"prev":"%s","at":"now",%s' % (b"0" * 16, b"0" * 64, inside)
         put(path, [b'%s,"hash":"%s"}\n' % (text, sha256(text).hexdigest().encode())])
         assert [chain.has_ended for chain in of_file(path).chains.values()] == [False]
@@ -247,7 +253,7 @@ class TestHead:
         head = chain_text(3)[1][-1]
         assert Head.read(f" {head}\n", "option --head") == head
 
-    @pytest.mark.parametrize("text", ["", "a:1:b", f"{'0' * 16}:-1:{'0' * 64}", f"{'0' * 16}:1:{'0' * 63}"])
+    @every("text", ["", "a:1:b", f"{'0' * 16}:-1:{'0' * 64}", f"{'0' * 16}:1:{'0' * 63}"])
     def test_another_text_is_refused(self, text: str) -> None:
         with pytest.raises(InputError, match="not a head"):
             Head.read(text, "option --head")

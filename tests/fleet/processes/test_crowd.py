@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.gateway.upstreams.sealed_store import new_key
+from tests.every import every
 from tests.fleet.processes.crowd import Crowd, Gateways, gateways
 from tests.fleet.processes.services import RedisServer, nginx, redis_server
 from tests.wire.processes import HttpProcess, Launch, served
@@ -59,7 +60,7 @@ async def test_loses_what_was_under_way_where_two_gateways_are_killed(tmp_path: 
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("seconds", [60, 600])
+@every("seconds", [60, 600])
 async def test_of_300_loses_what_was_under_way(seconds: int, tmp_path: Path) -> None:
     async with fleet(tmp_path, 300) as it:
         for each in it.gateways.processes[:2]:

@@ -7,6 +7,7 @@ from statistics import fmean
 import pytest
 
 from benchmarks.simulation import Model, simulate
+from tests.every import every
 
 MEAN_S = 0.01
 
@@ -24,11 +25,11 @@ def mean_s(model: Model, n: int, load: float, n_requests: int = 30_000) -> float
 
 
 class TestOneReplica:
-    @pytest.mark.parametrize("load", [0.3, 0.6])
+    @every("load", [0.3, 0.6])
     def test_of_exponential_work_takes_what_m_m_1_says(self, load: float):
         assert mean_s(exponential(), 1, load) == pytest.approx(MEAN_S / (1 - load), rel=0.08)
 
-    @pytest.mark.parametrize("load", [0.3, 0.6])
+    @every("load", [0.3, 0.6])
     def test_of_constant_work_waits_half_as_long_as_m_d_1_says(self, load: float):
         waits_s = mean_s(constant(), 1, load) - MEAN_S
         assert waits_s == pytest.approx(MEAN_S * load / (2 * (1 - load)), rel=0.08)

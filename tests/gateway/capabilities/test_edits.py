@@ -13,6 +13,7 @@ from fastmcp import Client
 
 from agent_utilities import AgentServer
 from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
+from tests.every import every
 from tests.gateway.capabilities.capable import listed, processes, session, switched
 from tests.gateway.capabilities.taps import tap_gateway, tiny, write, write_bundle
 from tests.gateway.capabilities.turns import at_rest
@@ -80,7 +81,7 @@ async def test_one_that_is_removed_goes_off_and_stops(tap: Path, clocked: Clocke
     assert "clock-server" not in processes()
 
 
-@pytest.mark.parametrize("text", ["", "[[mcp.ser", "[roles.mcp]\nallowed_tools = 3\n"])
+@every("text", ["", "[[mcp.ser", "[roles.mcp]\nallowed_tools = 3\n"])
 async def test_it_keeps_what_it_was_until_the_edit_is_finished(tap: Path, text: str, clocked: Clocked) -> None:
     served, client, seen = clocked
     upstream = upstreams_of(served).upstreams["clock-server"]

@@ -13,6 +13,7 @@ from fastmcp.exceptions import ToolError
 
 from agent_utilities import AgentServer
 from agent_utilities.gateway.capabilities import answers
+from tests.every import every
 from tests.gateway.capabilities.capable import listed, processes, session, switched
 from tests.gateway.capabilities.taps import faulty, tap_gateway, tiny, write_bundle
 from tests.parts import capabilities_of, upstreams_of
@@ -40,7 +41,7 @@ async def serving(tap: Path, **options: Any) -> AsyncIterator[tuple[AgentServer,
 
 
 class TestAServerThatNeverServes:
-    @pytest.mark.parametrize(
+    @every(
         ("table", "why"),
         [
             ({"name": "bad-server", "type": "stdio", "command": "no-such-command"}, "can't be reached"),
@@ -61,7 +62,7 @@ class TestAServerThatNeverServes:
             assert sorted(names) == ["capability", "clock-server_now", "office_hello"]
             assert (await switched(client, "disable", "bad"))["active"] == ["clock"]
 
-    @pytest.mark.parametrize("fault", ["hang-at-start", "garbage-only"])
+    @every("fault", ["hang-at-start", "garbage-only"])
     async def test_nor_fails_is_told_to_be_starting(
         self, tap: Path, fault: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.every import every
 from tests.gateway.capabilities.learnt import Caller, caller_of, serving
 from tests.gateway.capabilities.taps import faulty, tap_gateway, tiny, write_bundle
 from tests.gateway.capabilities.turns import at_rest
@@ -60,7 +61,7 @@ async def learnt_without(caller: Caller) -> list[Any]:
     return [*learnt, list(caller.notices)]
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@every("mode", ["legacy", "auto"])
 async def test_nobody_can_tell_whether_another_session_has_anything_on(tmp_path: Path, mode: str) -> None:
     answers = [
         await learnt_beside(tmp_path / folder, mode, other_has_it_on=other_has_it_on)

@@ -20,6 +20,7 @@ from agent_utilities.gateway.capabilities.router import CapabilityRouter
 from agent_utilities.gateway.capabilities.servers import servers_of
 from agent_utilities.gateway.capabilities.tap import read_capabilities, starter_tap
 from agent_utilities.gateway.upstreams.configuration.variables import Reading
+from tests.every import every
 
 TAP = starter_tap()
 NAMES = sorted(folder.name for folder in (TAP / "capabilities").iterdir())
@@ -105,7 +106,7 @@ class TestFiles:
         assert len({bundle(name).server["name"] for name in NAMES}) == len(NAMES)
 
     @pytest.mark.outside
-    @pytest.mark.parametrize("script", sorted(TAP.glob("deps/*/*.sh")), ids=lambda script: script.stem)
+    @every("script", sorted(TAP.glob("deps/*/*.sh")), ids=lambda script: script.stem)
     def test_an_installer_is_a_script_that_names_its_check(self, script):
         assert re.search(r"^# check: \w+$", script.read_text(encoding="utf-8"), re.MULTILINE)
         assert os.access(script, os.X_OK)
@@ -148,7 +149,7 @@ def repository(tmp_path: Path) -> Path:
 @pytest.mark.outside
 @pytest.mark.anyio
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 async def test_each_server_starts_and_has_every_tool_that_is_wanted_of_it(name: str, repository: Path) -> None:
     server = bundle(name).server
     if shutil.which(server["command"]) is None:

@@ -9,6 +9,7 @@ import pytest
 
 from agent_utilities.errors import InputError
 from agent_utilities.gateway.capabilities.tap import read_capabilities
+from tests.every import every
 from tests.gateway.capabilities.written import BROWSER, CONFIG, SEARCH, TOOLCHAIN, write
 
 
@@ -238,7 +239,7 @@ class TestWhatLeadsElsewhere:
             (bundles / "bad" / "default.toml").symlink_to(target)
             assert list(read_capabilities([bundles]).by_name) == ["other"], target
 
-    @pytest.mark.parametrize("name", ["x.toml", "config.toml"])
+    @every("name", ["x.toml", "config.toml"])
     def test_is_refused_of_any_file(self, bundles, tmp_path, name):
         write(bundles, {"bad/y.toml": TOOLCHAIN, "bad/default.toml": "x.toml", "bad/x.toml": TOOLCHAIN})
         (bundles / "bad" / name).unlink(missing_ok=True)

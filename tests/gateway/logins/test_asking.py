@@ -14,6 +14,7 @@ from mcp_types import ElicitRequestURLParams, ElicitResult
 from agent_utilities.gateway.logins import asking
 from agent_utilities.gateway.logins.asking import OwnLogin
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
+from tests.every import every
 from tests.gateway.logins.gateways import LOGGED_IN, link_in, log_in, logged_in, office, told
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
@@ -29,7 +30,7 @@ async def accept(*_: Any) -> ElicitResult:
     return ElicitResult(action="accept")
 
 
-@pytest.mark.parametrize("era", ERAS)
+@every("era", ERAS)
 async def test_who_says_yes_and_does_not_log_in_is_told_where_to_go_on(
     era: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,7 +66,7 @@ async def test_whose_host_cannot_open_links_is_told_the_link_alone(tmp_path: Pat
         assert link_in((await told(client))[1]) == link_in(text)  # the same one, until it was used
 
 
-@pytest.mark.parametrize(
+@every(
     ("cause", "detail", "why"),
     [
         ("refused", "connection refused", "upstream 'mail' refused: connection refused"),
@@ -89,7 +90,7 @@ async def test_who_is_logged_in_is_told_why_nothing_is_listed(cause: str, detail
     assert content.text == why
 
 
-@pytest.mark.parametrize("era", ERAS)
+@every("era", ERAS)
 async def test_is_asked_in_words_with_the_link_that_they_are_to_open(era: str, tmp_path: Path) -> None:
     asked: list[ElicitRequestURLParams] = []
 

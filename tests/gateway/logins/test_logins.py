@@ -19,6 +19,7 @@ from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp_types import ElicitRequestURLParams, ElicitResult, ToolListChangedNotification
 
+from tests.every import every
 from tests.gateway.logins.gateways import LOGGED_IN, Office, asked, link_in, log_in, logged_in, office, told
 from tests.parts import query_of
 
@@ -40,7 +41,7 @@ class TestOneByThemselves:
             assert [tool.name for tool in await client.list_tools()] == ["mail_read"]
             assert (await client.call_tool("mail_read")).data == "mail of ann@mail"
 
-    @pytest.mark.parametrize("era", ERAS)
+    @every("era", ERAS)
     async def test_is_asked_by_url_where_their_client_can_be(self, tmp_path: Path, era: str) -> None:
         opened: list[str] = []
 
@@ -71,7 +72,7 @@ class TestOneByThemselves:
             assert set(answers) == {(False, "mail of ann@mail")}
             assert len(asked_for) == 1
 
-    @pytest.mark.parametrize("era", ERAS)
+    @every("era", ERAS)
     async def test_is_told_the_link_where_they_decline(self, tmp_path: Path, era: str) -> None:
         async def decline(*_: Any) -> ElicitResult:
             return ElicitResult(action="decline")

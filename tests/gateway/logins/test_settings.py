@@ -13,6 +13,7 @@ from fastmcp.client.transports import StdioTransport
 from agent_utilities import AgentServer
 from agent_utilities.errors import SettingsError
 from agent_utilities.gateway.logins.feature import Logins
+from tests.every import every
 from tests.gateway.logins.gateways import KEY, gateway_at
 
 COMMAND = str(Path(sys.executable).parent / "agent-utilities")
@@ -23,7 +24,7 @@ def check(gateway: AgentServer) -> None:
         feature.check()
 
 
-@pytest.mark.parametrize(
+@every(
     ("environ", "told"),
     [
         ({"MCP_SECRET_KEY": ""}, "no secret key to seal logins and shared state with"),

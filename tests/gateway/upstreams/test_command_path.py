@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_utilities.gateway.upstreams.processes.program import CommandError, child_path, find_program
+from tests.every import every
 
 
 def program(path: Path, text: str = "#!/bin/sh\n", mode: int = 0o755) -> Path:
@@ -24,9 +25,7 @@ class TestFinding:
         first, _, _ = (program(tmp_path / name / "tool") for name in ("a", "b", ".local/bin"))
         assert self.find("tool", tmp_path, f"{tmp_path}/a:{tmp_path}/b") == first
 
-    @pytest.mark.parametrize(
-        "place", [".local/bin", ".cargo/bin", ".volta/bin", ".asdf/shims", ".local/share/mise/shims", ".bun/bin"]
-    )
+    @every("place", [".local/bin", ".cargo/bin", ".volta/bin", ".asdf/shims", ".local/share/mise/shims", ".bun/bin"])
     def test_the_usual_places_are_looked_in_too(self, place: str, tmp_path: Path):
         there = program(tmp_path / place / "tool-of-mine")
         assert self.find("tool-of-mine", tmp_path) == there

@@ -21,6 +21,7 @@ from agent_utilities.gateway.upstreams.configuration.config_files import read_co
 from agent_utilities.gateway.upstreams.configuration.host_files import Found
 from agent_utilities.gateway.upstreams.errors import ConfigError
 from agent_utilities.gateway.upstreams.operator.consent import agreed_or_refuse, is_agreed, question
+from tests.every import every
 
 ENVIRON = {"HOME": "/home/ada", "TOKEN": "ghp_value_of_token", "AWS": "aws_value"}
 
@@ -153,7 +154,7 @@ class TestQuestion:
         assert "your login" not in told
         assert all(secret not in told for secret in ("pass", "sk-1", "aws_value", "ghp_value"))
 
-    @pytest.mark.parametrize(
+    @every(
         ("proxy", "shown"),
         [
             ("http://u:SECRET@proxy:80", "http://…@proxy:80"),

@@ -49,7 +49,7 @@ async def test_a_server_of_the_newer_era_that_leaves_out_what_its_results_are_is
         assert gateway["odd"].snapshot.protocol_version == LATEST_MODERN_VERSION
 
 
-@pytest.mark.parametrize("what", ["late", "later"])
+@every("what", ["late", "later"])
 async def test_a_handshake_that_is_refused_before_the_probe_is_answered_ends_nothing(what, monkeypatch):
     if what == "later":
         monkeypatch.setattr(session, "DISCOVER_TIMEOUT_SECONDS", 0.2)

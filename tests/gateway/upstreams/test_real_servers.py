@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.every import every
 from tests.gateway.upstreams.direct import all_direct
 from tests.gateway.upstreams.gateway_process import Gateway, gateway
 from tests.gateway.upstreams.real_calls import RealCall, real_calls
@@ -69,7 +70,7 @@ def page() -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.parametrize("era", ERAS)
+@every("era", ERAS)
 class TestLists:
     def test_no_tool_is_lost(self, served: Gateway, themselves: Mapping[str, Caller], era: WireName) -> None:
         own = [f"{name}_{tool['name']}" for name in NAMES for tool in _listed(themselves[name], "tools", "tools/list")]
@@ -77,7 +78,7 @@ class TestLists:
         with served.calling(era) as caller:
             assert set(own) - {tool["name"] for tool in _listed(caller, "tools", "tools/list")} == set()
 
-    @pytest.mark.parametrize("kind", ["tools", "prompts"])
+    @every("kind", ["tools", "prompts"])
     def test_definitions_are_the_servers_own(
         self, served: Gateway, themselves: Mapping[str, Caller], era: WireName, kind: str
     ) -> None:
@@ -100,7 +101,7 @@ class TestLists:
             assert shown == own
 
 
-@pytest.mark.parametrize("era", ERAS)
+@every("era", ERAS)
 def test_calls_give_what_the_server_gives(
     folder: Path, served: Gateway, themselves: Mapping[str, Caller], page: str, era: WireName
 ) -> None:
@@ -112,7 +113,7 @@ def test_calls_give_what_the_server_gives(
     assert given == own
 
 
-@pytest.mark.parametrize("era", ERAS)
+@every("era", ERAS)
 class TestOthers:
     def test_prompts_give_what_the_server_gives(
         self, served: Gateway, themselves: Mapping[str, Caller], era: WireName

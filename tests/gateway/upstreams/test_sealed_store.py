@@ -12,6 +12,7 @@ from pydantic import RootModel
 
 from agent_utilities.errors import SettingsError
 from agent_utilities.gateway.upstreams.sealed_store import SealedStore, new_key, read_key
+from tests.every import every
 
 
 class Entry(RootModel[str]):
@@ -27,12 +28,16 @@ KEY = read_key(new_key(), "")
 ANN, BOB = ("login", "local", "ann", "mail"), ("login", "local", "bob", "mail")
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> SealedStore:
-    store = SealedStore(tmp_path / "kept", KEY)
+def store_in(folder: Path) -> SealedStore:
+    store = SealedStore(folder / "kept", KEY)
     store.save(Entry("ann's token"), *ANN)
     store.save(Entry("bob's token"), *BOB)
     return store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SealedStore:
+    return store_in(tmp_path)
 
 
 def files(folder: Path) -> list[Path]:
@@ -70,10 +75,9 @@ class TestEntries:
         assert "it was sealed by another key or version, or changed" in caplog.text
         assert "ann" not in caplog.text.replace(str(tmp_path), "")
 
-    @pytest.mark.parametrize(
-        "content", [b"", b"agent-utilities sealed 1\n", b"agent-utilities sealed 1\nshort", b"x" * 99]
-    )
-    def test_that_are_none_count_as_none(self, store: SealedStore, tmp_path: Path, content: bytes) -> None:
+    @every("content", [b"", b"agent-utilities sealed 1\n", b"agent-utilities sealed 1\nshort", b"x" * 99])
+    def test_that_are_none_count_as_none(self, tmp_path: Path, content: bytes) -> None:
+        store = store_in(tmp_path)
         for file in files(tmp_path):
             file.write_bytes(content)
         assert (of(store, *ANN), of(store, *BOB)) == (None, None)
@@ -110,7 +114,7 @@ class TestKey:
         (tmp_path / "key").write_text(f"{text}\n")
         assert read_key("", str(tmp_path / "key")) == read_key(text, "")
 
-    @pytest.mark.parametrize(
+    @every(
         ("text", "told"),
         [
             ("", "no secret key"),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
+from tests.every import every_of
 from tests.gateway.upstreams.gateway_process import GATEWAY, environ, gateway
 from tests.wire.raw_clients import NOTICE, Raw, RawSession, call, raw_stdio, search, text_of
 
@@ -21,20 +22,20 @@ N_TOOLS = 60
 Wire = Literal["stdio", "session"]
 
 
-@pytest.fixture(scope="module", params=["stdio", "session"])
-def raw(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raw]:
-    """A client of a gateway that knows its upstream; one for all tests, of which the first alone loads a tool."""
-    tmp_path = tmp_path_factory.mktemp("searched")
-    if request.param == "session":
-        with gateway(CONFIG, tmp_path, MCP_TOOL_SEARCH="auto") as it:
-            client = RawSession(it.process.url)
-            yield _once_known(client)
-            client.rest()
-        return
-    file = tmp_path / "mcp.json"
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[Wire, Raw]]:
+    """Clients of gateways that know their upstream; one for all tests, of which the first alone loads a tool."""
+    folder = tmp_path_factory.mktemp("stdio")
+    file = folder / "mcp.json"
     file.write_text(json.dumps(CONFIG), encoding="utf-8")
-    with raw_stdio([*GATEWAY, str(file)], environ(tmp_path, MCP_TOOL_SEARCH="auto")) as over_stdio:
-        yield _once_known(over_stdio)
+    command = [*GATEWAY, str(file)]
+    with (
+        gateway(CONFIG, tmp_path_factory.mktemp("session"), MCP_TOOL_SEARCH="auto") as it,
+        raw_stdio(command, environ(folder, MCP_TOOL_SEARCH="auto")) as over_stdio,
+    ):
+        session = RawSession(it.process.url)
+        yield {"stdio": _once_known(over_stdio), "session": _once_known(session)}
+        session.rest()
 
 
 def _once_known(raw: Raw) -> Raw:
@@ -44,6 +45,7 @@ def _once_known(raw: Raw) -> Raw:
     return raw
 
 
+@every_of("raw", "clients")
 def test_a_tool_that_a_search_loads_is_told_of_listed_and_called(raw: Raw) -> None:
     assert raw.hello["capabilities"]["tools"]["listChanged"] is True
     *told, result = search(raw, "select:day_tides")
@@ -57,6 +59,7 @@ def test_a_tool_that_a_search_loads_is_told_of_listed_and_called(raw: Raw) -> No
     assert text_of(call(raw, "day_tides", subject="Kiel")[-1]) == "tides Kiel"
 
 
+@every_of("raw", "clients")
 def test_progress_of_a_deferred_tool_comes_through_call_tool(raw: Raw) -> None:
     params = {"name": "call_tool", "arguments": {"name": "day_train_delays", "arguments": {"subject": "Bonn"}}}
     *told, result = raw.ask("tools/call", {**params, "_meta": {"progressToken": "here"}})
@@ -67,6 +70,7 @@ def test_progress_of_a_deferred_tool_comes_through_call_tool(raw: Raw) -> None:
     assert text_of(result) == "none at Bonn"
 
 
+@every_of("raw", "clients")
 def test_a_result_by_a_schema_comes_through_call_tool(raw: Raw) -> None:
     result = call(raw, "call_tool", name="day_snow_depth", arguments={"subject": "Zugspitze"})[-1]["result"]
     assert result["structuredContent"] == {"place": "Zugspitze", "cm": 42}

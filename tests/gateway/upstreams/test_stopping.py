@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.every import every
 from tests.gateway.upstreams.gateway_process import GATEWAY, environ
 from tests.gateway.upstreams.processes import PATIENCE_S, wait_until_gone
 from tests.gateway.upstreams.supervised import FAULTY
@@ -60,7 +61,7 @@ def upstream_of(caller: StdioCaller) -> int:
     return int(json.loads(caller.ask("tools/call", {"name": "one_pid"}).result["content"][0]["text"])["pid"])
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+@every(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_by_a_signal_in_the_middle_of_a_call_ends_it_and_its_server(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:

@@ -30,7 +30,7 @@ def started(path) -> list[int]:
 
 
 class TestEnding:
-    @pytest.mark.parametrize(("fault", "n_cancels"), [("hang-at-start", 1), ("wrapper", 3)])
+    @every(("fault", "n_cancels"), [("hang-at-start", 1), ("wrapper", 3)])
     async def test_no_process_is_left_whenever_it_ends(self, tmp_path, fault, n_cancels):
         pids = tmp_path / "pids"
         upstreams = Upstreams(

@@ -10,6 +10,7 @@ from agent_utilities.query.graph import embedded
 from agent_utilities.query.graph.base import GraphError
 from agent_utilities.query.graph.embedded import EmbeddedGraph, is_damage
 from agent_utilities.query.graph.sync import sync
+from tests.every import every
 from tests.query.graph.embedded_files import check_works, contents
 from tests.query.graph.records import expected, held, numbered
 
@@ -35,7 +36,7 @@ def damage(path: Path, how: str) -> None:
 
 
 class TestDamaged:
-    @pytest.mark.parametrize("how", ["no database", "header overwritten", "cut off", "body overwritten"])
+    @every("how", ["no database", "header overwritten", "cut off", "body overwritten"])
     async def test_is_set_aside_and_made_anew(self, tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture) -> None:
         path, tools = tmp_path / "g.lbdb", numbered(200)
         await check_works(EmbeddedGraph(path), tools)

@@ -10,6 +10,7 @@ import pytest
 from agent_utilities.errors import RankerError
 from agent_utilities.query.ranking.endpoint import KEY_VARIABLE, Endpoint
 from agent_utilities.query.ranking.hybrid import HybridRanker
+from tests.every import every
 from tests.query.ranking.catalogs import PLACES, TOOLS
 from tests.query.ranking.endpoint_server import Server, serving
 
@@ -40,7 +41,7 @@ class TestEndpoint:
         assert endpoint.embed(texts, "document").tolist() == server.model.embed(texts, "document").tolist()
         assert server.n_asked == 3
 
-    @pytest.mark.parametrize("role", ["document", "query"])
+    @every("role", ["document", "query"])
     def test_every_batch_that_is_indexed_has_its_own_time(self, server, role):
         clock = lambda: 4.0 * server.n_asked  # noqa: E731
         endpoint = Endpoint(server.url, "tiny", clock)
@@ -85,17 +86,18 @@ class TestEndpoint:
         with pytest.raises(RankerError, match="can't be asked"):
             Endpoint("http://127.0.0.1:9", "tiny").embed(["a"], "query")
 
-    @pytest.mark.parametrize(("fault", "rest_s"), [("broken", 30), ("limited", 7), ("banned", 600), ("vague", 30)])
+    @every(("fault", "rest_s"), [("broken", 30), ("limited", 7), ("banned", 600), ("vague", 30)])
     def test_after_a_fault_it_is_left_alone_for_a_while(self, endpoint, server, now, fault, rest_s):
-        server.fault = fault
+        server.fault, server.n_asked, now[0] = fault, 0, now[0] + 1000
+        began_s = now[0]
         with pytest.raises(RankerError):
             endpoint.embed(["a"], "query")
         server.fault = ""
-        now[0] = rest_s - 0.1
+        now[0] = began_s + rest_s - 0.1
         with pytest.raises(RankerError):
             endpoint.embed(["a"], "query")
         assert server.n_asked == 1
-        now[0] = rest_s + 0.1
+        now[0] = began_s + rest_s + 0.1
         assert endpoint.embed(["a"], "query").shape == (1, 96)
 
     def test_the_key_is_in_no_error(self, endpoint, server):

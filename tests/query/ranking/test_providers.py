@@ -18,6 +18,7 @@ from agent_utilities.query.ranking.minilm import ADAPTED_NAME, ADAPTER, ADAPTER_
 from agent_utilities.query.ranking.open import open_provider, open_ranker
 from agent_utilities.query.ranking.vector_store import VectorStore
 from agent_utilities.query.resolution.resolver import has_minilm
+from tests.every import every
 from tests.query.ranking.catalogs import TOOLS
 
 
@@ -99,7 +100,7 @@ class TestAdapter:
         texts = ["list files of a folder"]
         assert 0.5 < float(adapted.embed(texts)[0] @ plain.embed(texts)[0]) < 0.999
 
-    @pytest.mark.parametrize("damage", [lambda b: b[:-2], lambda b: b"", lambda b: b[:5000] + b"\0" + b[5001:]])
+    @every("damage", [lambda b: b[:-2], lambda b: b"", lambda b: b[:5000] + b"\0" + b[5001:]])
     def test_a_damaged_one_leaves_the_plain_model_and_is_told(self, damage, tmp_path, caplog):
         damaged = tmp_path / "adapter.safetensors"
         damaged.write_bytes(damage(ADAPTER.read_bytes()))

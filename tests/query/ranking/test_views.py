@@ -15,6 +15,7 @@ from agent_utilities.query.ranking.base import SPARE_BYTES
 from agent_utilities.query.ranking.base import views_of as kept_views
 from agent_utilities.query.ranking.hybrid import HybridRanker
 from agent_utilities.query.ranking.lexical import LexicalRanker
+from tests.every import every
 from tests.query.ranking.catalogs import TOOLS, Concepts
 
 N_TOOLS = 8
@@ -100,7 +101,7 @@ def _no_collection() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_no_collection")
-@pytest.mark.parametrize("ranker", [LexicalRanker(), HybridRanker(Concepts)], ids=["lexical", "hybrid"])
+@every("ranker", [LexicalRanker(), HybridRanker(Concepts)], ids=["lexical", "hybrid"])
 def test_an_index_that_is_swapped_out_is_freed_without_a_collection(ranker):
     index = ranker.index(TOOLS)
     index.rank("newest commits", permitted=(0, 1, 2))
