@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import environment
 from tests.architecture.report import HouseReport
+from tests.ci import LeftToCI
 from tests.fast import FastSuite
 from tests.query.graph.report import GraphReport
 from tests.warm_start import Program
@@ -30,7 +31,8 @@ _RUN = pytest.StashKey[environment.Run]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--nightly", action="store_true", help="also run long soaks and 100,000-case runs")
+    parser.addoption("--nightly", action="store_true", help="also run long soaks and 100,000-case runs, and all of CI")
+    parser.addoption("--all", action="store_true", help="also run what is left to CI, see tests/ci.py")
     parser.addoption("--behind-gateway", action="store_true", help="put a gateway before the servers that tests start")
     parser.addoption("--fast", action="store_true", help="run only what needs no socket and no process of its own")
     beside = "with --fast: also run what is marked `tasks` or `both_ends`"
@@ -38,7 +40,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if (worker := getattr(config, "workerinput", None)) is not None and config.args == config.getini("testpaths"):
+    is_whole = config.args == config.getini("testpaths")
+    if is_whole and not any(config.getoption(f"--{name}") for name in ("all", "fast", "nightly")):
+        config.pluginmanager.register(LeftToCI(), "left-to-ci")
+    if (worker := getattr(config, "workerinput", None)) is not None and is_whole:
         from tests.sharing import folders_from
 
         config.args = folders_from(config.rootpath, int(worker["workerid"].removeprefix("gw")), worker["workercount"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,17 @@ from typing import Any
 
 import pytest
 
+from tests.every import every
 from tests.sharing import in_order
 
 ROOT = Path(__file__).parents[2]
+OF_EVERY_KIND = {
+    "fast": "tests/suite/test_every.py",
+    "both_ends": "tests/conformance/test_conformance.py",
+    "tasks": "tests/gateway/test_tasks.py",
+    "outside": "tests/state/test_alone.py",
+    "nightly": "tests/conformance/test_login_suite.py",
+}
 
 
 class Test:
@@ -50,13 +59,13 @@ class TestOrder:
         tests = Test("tests/x.py::1"), Test("tests/x.py::2"), Test("tests/wire/a.py::1")
         assert self.order(*tests)[0] == "tests/wire/a.py::1"
 
-    @pytest.mark.parametrize("other", [Test("tests/a.py::1", 300), Test("tests/a.py::1", 900, is_nightly=True)])
+    @every("other", [Test("tests/a.py::1", 300), Test("tests/a.py::1", 900, is_nightly=True)])
     def test_heeds_no_limit_that_is_usual_or_a_nights(self, other: Test) -> None:
         assert self.order(other, Test("tests/b.py::1"), Test("tests/b.py::2"))[-1] == "tests/a.py::1"
 
 
 @pytest.mark.outside
-@pytest.mark.parametrize(
+@every(
     ("options", "kept"),
     [
         (["--fast"], {"fast": True, "both_ends": False, "tasks": False, "outside": False, "nightly": False}),
@@ -69,15 +78,19 @@ class TestOrder:
     ids=["fast", "both ends", "all"],
 )
 def test_a_run_has_what_its_options_say(options: list[str], kept: dict[str, bool]) -> None:
-    files = {
-        "fast": "tests/suite/test_every.py",
-        "both_ends": "tests/conformance/test_conformance.py",
-        "tasks": "tests/gateway/test_tasks.py",
-        "outside": "tests/state/test_alone.py",
-        "nightly": "tests/conformance/test_login_suite.py",
-    }
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *options, *files.values()]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *options, *OF_EVERY_KIND.values()]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     # What is left out is told by its file alone, behind the number of its tests.
-    assert {name: f"\n{file}: " in f"\n{done.stdout}" for name, file in files.items()} == kept, done.stdout
+    assert {name: f"\n{file}: " in f"\n{done.stdout}" for name, file in OF_EVERY_KIND.items()} == kept, done.stdout
+
+
+@pytest.mark.outside
+def test_what_needs_more_than_python_is_left_to_ci() -> None:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    own = {name for name, file in OF_EVERY_KIND.items() if f"\n{file}: " in f"\n{done.stdout}"}
+    assert own == {"fast", "outside"}, done.stdout
+    assert "\nagents/" not in done.stdout
+    assert re.search(r"\n\d{3,} tests are left to CI", done.stdout)
