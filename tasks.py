@@ -3,6 +3,7 @@
 demo      start a real agent and show what each channel, a hostile caller and each transport see of it; or, named,
           of a `gateway` whose server is killed, of `tool-search` over 60 tools, or of `capabilities`
 test      run the tests, in two processes or more; arguments after it go to pytest
+          --all: also what needs Java, Node or a browser, and the tests of the docs and of the agents: all of CI
           --fast: only what needs no Java, Node, socket or server process, in under a minute
       --fast --both-ends: also what tells both ends of the FastMCP range apart, and background tasks
 nightly   run the tests with long soaks and 100,000-case runs, then break the code room by room and see tests fail,

@@ -112,6 +112,7 @@ class Served:
         until_s = time.monotonic() + WAIT_S
         while self.status(token) != 401:
             assert time.monotonic() < until_s, "it is taken still"
+            time.sleep(0.05)  # each try is a request
 
     def add_a_tool(self, token: str) -> None:
         """Have a call of `add` be seen, and a list changed."""
