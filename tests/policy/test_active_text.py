@@ -85,21 +85,21 @@ class TestWhatIsWritten:
 
 
 class TestWhatPeopleWrite:
-    def test_names_are_loaded_tools_in_the_order_they_came(self):
-        assert read_active("git_log, git_diff", "x") == Active(("git_log", "git_diff"), ("git_log", "git_diff"))
-
-    def test_a_plus_marks_what_a_turn_attached(self):
-        assert read_active("+git_log,git_diff", "x") == Active(("git_log", "git_diff"), ("git_diff",))
-
-    def test_a_name_that_stands_twice_counts_once_and_is_attached_where_either_is(self):
-        assert read_active("a,b,+a,b", "x") == Active(("a", "b"), ("b",))
+    @every(
+        ("text", "active"),
+        [
+            pytest.param("b, a", Active(("b", "a"), ("b", "a")), id="loaded tools in the order they came"),
+            pytest.param("+b,a", Active(("b", "a"), ("a",)), id="a plus marks what a turn attached"),
+            pytest.param("a,b,+a,b", Active(("a", "b"), ("b",)), id="twice is once, and attached where either is"),
+            pytest.param(";turns=2;of=0123abcd", Active(n_turns=2, words="0123abcd"), id="turns alone"),
+        ],
+    )
+    def test_is_read(self, text: str, active: Active):
+        assert read_active(text, "x") == active
 
     def test_commas_and_marks_without_a_name_are_nothing(self):
         for text in ["", ",", " , ,", "+", "+,+"]:
             assert read_active(text, "x") == NOTHING_ACTIVE
-
-    def test_turns_alone_are_read(self):
-        assert read_active(";turns=2;of=0123abcd", "x") == Active(n_turns=2, words="0123abcd")
 
 
 HOSTILE = {

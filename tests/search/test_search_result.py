@@ -20,6 +20,7 @@ from agent_utilities.search.search_result import (
     selected_names,
 )
 from agent_utilities.selection.model import RankedTool
+from tests.every import every
 
 
 def definition(name: str, n_characters: int = 100) -> dict[str, Any]:
@@ -31,17 +32,18 @@ def catalog(n_tools: int, n_characters: int = 100) -> dict[str, dict[str, Any]]:
 
 
 class TestQuery:
-    def test_words_name_no_tool(self) -> None:
-        assert selected_names("  read a file\n") == ()
-
-    def test_select_names_tools_in_the_order_given_each_once(self) -> None:
-        assert selected_names("select: b, a,b ,") == ("b", "a")
-
-    def test_select_is_read_in_any_case(self) -> None:
-        assert selected_names("Select:A") == ("A",)
-
-    def test_select_within_words_is_a_word(self) -> None:
-        assert selected_names("how to select: rows") == ()
+    @every(
+        ("query", "named"),
+        [
+            pytest.param("  read a file\n", (), id="words"),
+            pytest.param("select: b, a,b ,", ("b", "a"), id="in the order given, each once"),
+            pytest.param("Select:A", ("A",), id="in any case"),
+            pytest.param("how to select: rows", (), id="within words it is a word"),
+            pytest.param("\ud800", (), id="half a surrogate"),
+        ],
+    )
+    def test_names_tools_after_select_and_none_otherwise(self, query: str, named: tuple[str, ...]) -> None:
+        assert selected_names(query) == named
 
     def test_what_asks_for_nothing_is_refused_with_what_would_do(self) -> None:
         for query in ["", " \n", "select:", "select: , ,"]:
@@ -58,9 +60,6 @@ class TestQuery:
         assert selected_names("é" * 4096) == ()
         with pytest.raises(InputError, match="too long"):
             selected_names("é" * 4096 + "e")
-
-    def test_half_a_surrogate_is_no_trouble(self) -> None:
-        assert selected_names("\ud800") == ()
 
 
 def chosen(
@@ -170,8 +169,6 @@ class TestNearest:
         names = [f"tool_{i}" for i in range(9)]
         assert nearest_names("tool", reversed(names)) == nearest_names("tool", names) == ("tool_0", "tool_1", "tool_2")
 
-    def test_nothing_near_is_nothing(self) -> None:
-        assert nearest_names("qqqqqqqq", self.NAMES) == ()
-
-    def test_nothing_at_all_is_near_nothing(self) -> None:
-        assert nearest_names("***", self.NAMES) == ()
+    @every("name", ["qqqqqqqq", "***"])
+    def test_nothing_near_is_nothing(self, name: str) -> None:
+        assert nearest_names(name, self.NAMES) == ()

@@ -7,6 +7,7 @@ import pytest
 from agent_utilities.errors import SelectionError
 from agent_utilities.selection.model import NameSet, Selection
 from agent_utilities.selection.parse import MAX_BYTES, MAX_GLOBS, MAX_NAMES, read_cli, read_env, read_meta, read_request
+from tests.every import every
 
 
 def header(name: str, value: str | bytes) -> Selection:
@@ -145,14 +146,16 @@ class TestRefused:
 
 
 class TestUnions:
-    def test_the_smaller_top_k_holds_within_a_channel(self):
-        assert read_request(b"top_k=5&top_k=3", ()).get("top_k", "query").value == 3
-
-    def test_read_only_holds_if_either_asks(self):
-        assert read_request(b"read_only=false&read_only=true", ()).get("read_only", "query").value is True
-
-    def test_query_texts_are_joined_in_order(self):
-        assert read_request(b"q=b&search=a&q=b", ()).get("query", "query").value == ("b", "a")
+    @every(
+        ("query", "field", "value"),
+        [
+            pytest.param(b"top_k=5&top_k=3", "top_k", 3, id="the smaller top_k holds"),
+            pytest.param(b"read_only=false&read_only=true", "read_only", True, id="read_only holds if either asks"),
+            pytest.param(b"q=b&search=a&q=b", "query", ("b", "a"), id="query texts are joined in order"),
+        ],
+    )
+    def test_of_one_channel(self, query, field, value):
+        assert read_request(query, ()).get(field, "query").value == value
 
 
 class TestOtherReaders:

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.usage.learning import LONGEST_REQUEST, MOST_OF_A_TOOL, different_requests
+from tests.every import every
 
 REQUESTS = st.lists(st.text("ab cd é1", max_size=12) | st.text(max_size=30), max_size=40)
 
 
 class TestKept:
-    def test_oldest_first(self):
-        assert different_requests(["show the log", "find a file"]) == ("find a file", "show the log")
+    @every(
+        ("requests", "kept"),
+        [
+            pytest.param(["show the log", "find a file"], ("find a file", "show the log"), id="oldest first"),
+            pytest.param(["", "  \n", "ok", "42 17", "?!", "log"], ("log",), id="no blank or hardly any words"),
+            pytest.param(["word " * 1_000], (("word " * 100).strip(),), id="a long one is cut"),
+            pytest.param(
+                ["最近の天気を教えて", "メールを送って"], ("メールを送って", "最近の天気を教えて"), id="no spaces"
+            ),
+        ],
+    )
+    def test_are_those_that_say_something(self, requests, kept):
+        assert different_requests(requests) == kept
 
     def test_at_most_twenty(self):
         assert len(different_requests(f"word{i} other{i}" for i in range(1_000))) == MOST_OF_A_TOOL
@@ -24,15 +37,6 @@ class TestKept:
     def test_the_newest_of_many(self):
         requests = [f"word{i} other{i}" for i in range(30)]
         assert different_requests(requests) == tuple(reversed(requests[:20]))
-
-    def test_no_blank_or_hardly_any_words(self):
-        assert different_requests(["", "  \n", "ok", "42 17", "?!", "log"]) == ("log",)
-
-    def test_a_long_one_is_cut(self):
-        assert different_requests(["word " * 1_000]) == (("word " * 100).strip(),)
-
-    def test_languages_without_spaces(self):
-        assert different_requests(["最近の天気を教えて", "メールを送って"]) == ("メールを送って", "最近の天気を教えて")
 
 
 class TestLaws:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.usage.learning import GAP_MS, MOST_PAIRS, MOST_STEPS, MOST_TOOLS, Step, sequences
+from tests.every import every
 
 
 def session(tools: str, name: str = "s", every_ms: int = 1_000) -> list[Step]:
@@ -13,21 +15,21 @@ def session(tools: str, name: str = "s", every_ms: int = 1_000) -> list[Step]:
 
 
 class TestUsedWith:
-    def test_counts_a_session_once(self):
-        assert sequences(session("ababab")).used_with == {("a", "b"): 1}
-
-    def test_counts_each_session(self):
-        assert sequences(session("ab") + session("ba", "t")).used_with == {("a", "b"): 2}
-
-    def test_names_each_pair_in_order_of_the_alphabet(self):
-        assert sequences(session("cab")).used_with == {("a", "b"): 1, ("a", "c"): 1, ("b", "c"): 1}
+    @every(
+        ("steps", "counted"),
+        [
+            pytest.param(session("ababab"), {("a", "b"): 1}, id="a session once"),
+            pytest.param(session("ab") + session("ba", "t"), {("a", "b"): 2}, id="each session"),
+            pytest.param(session("cab"), {("a", "b"): 1, ("a", "c"): 1, ("b", "c"): 1}, id="in order of the alphabet"),
+            pytest.param(session("abab", ""), {}, id="nothing of calls without a session"),
+        ],
+    )
+    def test_counts_the_sessions_of_each_pair(self, steps, counted):
+        assert sequences(steps).used_with == counted
 
     def test_ends_with_a_long_pause(self):
         assert sequences(session("ab", every_ms=GAP_MS)).used_with == {("a", "b"): 1}
         assert sequences(session("ab", every_ms=GAP_MS + 1)).used_with == {}
-
-    def test_is_nothing_of_calls_without_a_session(self):
-        assert sequences(session("abab", "")).used_with == {}
 
     def test_counts_the_first_tools_of_a_session_that_calls_all_there_are(self):
         steps = [Step("s", place, f"tool{place:03d}") for place in range(500)]
@@ -35,11 +37,16 @@ class TestUsedWith:
 
 
 class TestFollowedBy:
-    def test_is_the_next_other_tool(self):
-        assert sequences(session("aab")).followed_by == {("a", "b"): 1}
-
-    def test_has_a_direction(self):
-        assert sequences(session("aba")).followed_by == {("a", "b"): 1, ("b", "a"): 1}
+    @every(
+        ("steps", "counted"),
+        [
+            pytest.param(session("aab"), {("a", "b"): 1}, id="the next other tool"),
+            pytest.param(session("aba"), {("a", "b"): 1, ("b", "a"): 1}, id="it has a direction"),
+            pytest.param(session("ab", every_ms=-GAP_MS * 2), {("a", "b"): 1}, id="where the clock was set back"),
+        ],
+    )
+    def test_is_the_next_other_tool_of_a_session(self, steps, counted):
+        assert sequences(steps).followed_by == counted
 
     def test_is_not_across_sessions_or_a_long_pause(self):
         assert sequences(session("a") + session("b", "t")).followed_by == {}
@@ -47,9 +54,6 @@ class TestFollowedBy:
 
     def test_counts_a_session_thrice_at_most(self):
         assert sequences(session("ab" * 1_000)).followed_by == {("a", "b"): MOST_STEPS, ("b", "a"): MOST_STEPS}
-
-    def test_holds_where_the_clock_was_set_back(self):
-        assert sequences(session("ab", every_ms=-GAP_MS * 2)).followed_by == {("a", "b"): 1}
 
 
 def test_pairs_are_bounded_and_those_that_count_most_stay():

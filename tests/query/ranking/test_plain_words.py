@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.catalog.words import STOPWORDS, words
 from agent_utilities.query.ranking.base import plain_matches
+from tests.every import every
 from tests.query.ranking.strategies import texts
 
 ROWS = (
@@ -29,14 +31,16 @@ class TestOrder:
 
 
 class TestWords:
-    def test_names_are_read_as_the_words_they_are_made_of(self) -> None:
-        assert names("file") == ["readFile", "delete_folder"]
-
-    def test_scripts_without_spaces_are_read_in_pairs(self) -> None:
-        assert names("城市天气") == ["查询天气"]
-
-    def test_words_that_say_nothing_find_nothing_beside_words_that_do(self) -> None:
-        assert names("what is in a commit of the") == []
+    @every(
+        ("query", "found"),
+        [
+            pytest.param("file", ["readFile", "delete_folder"], id="names are made of words"),
+            pytest.param("城市天气", ["查询天气"], id="scripts without spaces are read in pairs"),
+            pytest.param("what is in a commit of the", [], id="stopwords find nothing beside other words"),
+        ],
+    )
+    def test_find_what_bears_them(self, query: str, found: list[str]) -> None:
+        assert names(query) == found
 
     def test_words_that_say_nothing_are_searched_for_where_there_are_no_others(self) -> None:
         assert plain_matches("who am i", (("who_am_i", "", ""), ("ls", "", "")), 5) == (("who_am_i", 1.0),)
@@ -46,11 +50,9 @@ class TestScores:
     def test_a_score_is_the_share_of_the_words_that_stand_in_the_tool(self) -> None:
         assert plain_matches("git commits tomorrow", ROWS, 1) == (("git_log", round(2 / 3, 6)),)
 
-    def test_nothing_shared_finds_nothing(self) -> None:
-        assert plain_matches("book a flight", ROWS, 5) == ()
-
-    def test_a_blank_query_finds_nothing(self) -> None:
-        assert plain_matches(" \t", ROWS, 5) == ()
+    @every("query", ["book a flight", " \t"])
+    def test_nothing_shared_finds_nothing(self, query: str) -> None:
+        assert plain_matches(query, ROWS, 5) == ()
 
     @given(st.lists(st.tuples(texts, texts), max_size=12), texts)
     def test_tools_that_are_not_given_move_nothing(self, rows: list[tuple[str, str]], query: str) -> None:

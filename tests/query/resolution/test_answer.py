@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.query.ranking.base import Ranking
 from agent_utilities.query.ranking.lexical import LexicalRanker
 from agent_utilities.query.resolution.answer import Question
 from agent_utilities.query.resolution.catalog_ranker import CatalogIndex, combined_answer
 from agent_utilities.selection.model import RankedTool, Resolution
+from tests.every import every
 
 RANKED = [RankedTool("c", 0.9, ("x",)), RankedTool("a", 0.8, ("x", "y")), RankedTool("d", 0.4), RankedTool("b", 0.1)]
 
@@ -24,8 +27,16 @@ def ranked(literal: Sequence[str], ranking: Ranking, cause: str = "") -> Resolut
     return index.answer(Question("x", "x"), literal, ranking, cause, is_temporary=bool(cause))
 
 
-def test_literal_matches_come_first_in_the_rankers_order() -> None:
-    assert combined("x", ("b", "c")).names == ("c", "b", "a")
+@every(
+    ("text", "literal", "names"),
+    [
+        pytest.param("x", ("b", "c"), ("c", "b", "a"), id="literal matches come first, in the ranker's order"),
+        pytest.param("x", (), ("c", "a"), id="without them the claimed answer"),
+        pytest.param("b", ("b",), ("b",), id="a query that is a tool's name asks for no other"),
+    ],
+)
+def test_what_is_named_and_in_which_order(text: str, literal: tuple[str, ...], names: tuple[str, ...]) -> None:
+    assert combined(text, literal).names == names
 
 
 def test_the_best_claimed_is_named_however_many_tools_bear_the_query() -> None:
@@ -35,10 +46,6 @@ def test_the_best_claimed_is_named_however_many_tools_bear_the_query() -> None:
     assert answer.n_left_out == 21 + 2 - 15
     assert combined("x", many, limit=1).names == ("c",)
     assert combined("bearing_0", many, limit=15).names == tuple(many[:15]), "a tool's name asks for no other"
-
-
-def test_without_literal_matches_the_claimed_answer() -> None:
-    assert combined("x", ()).names == ("c", "a")
 
 
 def test_literal_matches_that_the_ranker_did_not_name_come_before_the_claimed() -> None:
@@ -53,10 +60,6 @@ def test_without_a_ranker_literal_matches_stand_alone() -> None:
 def test_the_limit_leaves_out_the_last_and_counts_them() -> None:
     answer = combined("x", ("b",), 2)
     assert (answer.names, answer.n_left_out) == (("b", "c"), 1)
-
-
-def test_a_query_that_is_a_tools_name_asks_for_no_other() -> None:
-    assert combined("b", ("b",)).names == ("b",)
 
 
 def test_nothing_found_is_no_match() -> None:
