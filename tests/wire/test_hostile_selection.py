@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from urllib.parse import quote
 
+import pytest
+
 from agent_utilities.selection.channels import FIELDS, Field, field_of, spellings
 from agent_utilities.selection.model import Channel
 from tests.every import every, every_of
@@ -45,13 +47,20 @@ CALLS_OF_WIPE = (
 )
 
 
-def sent(channel: Channel) -> Iterator[tuple[WireName, str, str, str]]:
-    """Yield wire, launch, spelling and value: every spelling with the broadest values everywhere, with all once."""
-    for key, field in spellings(channel):
-        is_first = key == field.spellings(channel)[0]
-        for i, value in enumerate(BY_KIND[field.kind]):
-            for wire, launch in product(HTTP_WIRES, LAUNCHES):
-                if i < FEW or (is_first and (wire, launch) == ("modern", "env")):
+def sent(channel: Channel, *, everywhere: bool = False) -> Iterator[tuple[WireName, str, str, str]]:
+    """Yield wire, launch, spelling and value.
+
+    Every spelling comes on every wire to every launch, with the broadest values by turns, or everywhere with each of
+    them; all values come once.
+    """
+    ways = list(product(HTTP_WIRES, LAUNCHES))
+    for n, (key, field) in enumerate(spellings(channel)):
+        is_first, values = key == field.spellings(channel)[0], BY_KIND[field.kind]
+        n_turns = min(FEW, len(values))
+        for i, value in enumerate(values):
+            for at, (wire, launch) in enumerate(ways):
+                is_turn = i < FEW and (everywhere or (at + n) % n_turns == i)
+                if is_turn or (is_first and (wire, launch) == ("modern", "env")):
                     yield wire, launch, key, value
 
 
@@ -93,6 +102,32 @@ def test_no_header_widens(
 ) -> None:
     with accesses[launch].calling(http_wire, headers=[(key, value)]) as caller:
         assert widened(caller, "tools/list") == []
+
+
+@pytest.mark.nightly
+@every(("http_wire", "launch", "key", "value"), sent("query", everywhere=True))
+def test_no_query_widens_anywhere(
+    accesses: Mapping[str, Access], http_wire: WireName, launch: str, key: str, value: str
+) -> None:
+    with accesses[launch].calling(http_wire, f"?{key}={quote(value)}") as caller:
+        assert widened(caller, "tools/list") == []
+
+
+@pytest.mark.nightly
+@every(("http_wire", "launch", "key", "value"), sent("header", everywhere=True))
+def test_no_header_widens_anywhere(
+    accesses: Mapping[str, Access], http_wire: WireName, launch: str, key: str, value: str
+) -> None:
+    with accesses[launch].calling(http_wire, headers=[(key, value)]) as caller:
+        assert widened(caller, "tools/list") == []
+
+
+@every("channel", ["query", "header"])
+def test_every_spelling_is_sent_on_every_wire_to_every_launch(channel: Channel) -> None:
+    ways = {
+        key: {(wire, launch) for wire, launch, of, _ in sent(channel) if of == key} for key, _ in spellings(channel)
+    }
+    assert {key for key, on in ways.items() if on != set(product(HTTP_WIRES, LAUNCHES))} == set()
 
 
 COMBINED: dict[str, tuple[str, list[tuple[str, str]]]] = {
