@@ -79,7 +79,7 @@ async def test_one_that_never_reaches_all_its_own_is_ended_all_the_same(tmp_path
     with served(faulty("up"), faulty("never", "hang-at-start"), unreachable=["never"], environ=AT_ONCE) as inner:
         config = over_http(inner).model_copy(update={"idle_s": 0.3})
         async with running(config) as gateways:
-            await gateways["gw"].renewed()
+            await gateways.seen("gw")
             assert gateways["gw"].snapshot.n_absent == 1
             await gateways.at_rest("gw")
             assert await gateways.call("gw", "up_echo", text="hello") == "hello"
