@@ -147,19 +147,12 @@ class TestPermitted:
 class TestGuesses:
     @every_of("caller", "callers")
     @guesses
-    def test_a_guess_of_what_is_denied_yields_nothing(
+    def test_yield_nothing_and_read_the_same_to_the_byte_as_what_never_existed(
         self, caller: Caller, method: str, make: Callable[[str], Params], name: str
     ) -> None:
-        assert LEAKED.encode() not in caller.ask(method, make(name)).raw
-
-    @every_of("caller", "callers")
-    @guesses
-    def test_denied_reads_the_same_to_the_byte_as_what_never_existed(
-        self, caller: Caller, method: str, make: Callable[[str], Params], name: str
-    ) -> None:
-        missing = absent(name)
-        denied = masked(caller.ask(method, make(name)), name)
-        assert denied == masked(caller.ask(method, make(missing)), missing)
+        missing, denied = absent(name), caller.ask(method, make(name))
+        assert LEAKED.encode() not in denied.raw
+        assert masked(denied, name) == masked(caller.ask(method, make(missing)), missing)
 
     @every_of("caller", "callers")
     @every("uri", SHADOWED)
