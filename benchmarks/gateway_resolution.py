@@ -109,12 +109,12 @@ async def filled(server: AgentServer, times: Times) -> AsyncIterator[AgentServer
 
 async def ask(server: AgentServer, kind: str, query: str, times: Times) -> None:
     """Ask a query never asked before, and again."""
-    orchestrator = query_of(server).resolver.orchestrator
-    assert orchestrator is not None
+    pipeline = query_of(server).resolver.pipeline
+    assert pipeline is not None
     for lane, n in ((times.cold, 1), (times.warm, N_WARM)):
         for _ in range(n):
             started = time.perf_counter()
-            answer = await orchestrator.resolve(query, limit=TOP_K)
+            answer = await pipeline.resolve(query, limit=TOP_K)
             lane.setdefault(kind, []).append(time.perf_counter() - started)
     if answer.status not in ("fresh", "no_match"):
         raise RuntimeError(f"{query!r} got {answer.status}: {answer.cause}")
@@ -142,9 +142,9 @@ async def measure(n_tools: int, variables: Mapping[str, str]) -> tuple[Times, Ti
                     for each, times in turns if place % 2 else turns[::-1]:
                         await ask(each, kind, query, times)
             for each in (server, gateway):  # nothing of this may stay in a Neo4j that is somebody's
-                orchestrator = query_of(each).resolver.orchestrator
-                assert orchestrator is not None
-                await forget(orchestrator.graph, each.name)
+                pipeline = query_of(each).resolver.pipeline
+                assert pipeline is not None
+                await forget(pipeline.keeper.graph, each.name)
     return of_server, of_gateway
 
 

@@ -36,7 +36,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities.cli.evaluation.data import Request, read_requests
-from agent_utilities.query.resolution.resolver import has_minilm
+from agent_utilities.query.ranking.open import has_minilm
 from benchmarks.host_internals import put
 from benchmarks.long_requests import TOLD
 from benchmarks.served_process import Shown, served

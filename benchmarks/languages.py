@@ -29,8 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities.catalog.document import ToolDocument
-from agent_utilities.query.ranking.open import open_ranker
-from agent_utilities.query.resolution.resolver import has_minilm
+from agent_utilities.query.ranking.open import has_minilm, open_ranker
 from benchmarks.ranking import FastMCPSearch, fastmcp_tool
 
 ROWS = Path(__file__).with_name("languages.jsonl")

@@ -139,7 +139,7 @@ def _range(values: Sequence[float], unit: float, form: str = "{:,.2f}") -> str:
 
 
 def _resolved(results: Results) -> Table:
-    title = "DynamicToolOrchestrator.resolve, wall p50 / p99; cold: asked for the first time"
+    title = "Pipeline.resolve, wall p50 / p99; cold: asked for the first time"
     columns = ("backend", "query", "tools", "found", "cold ms", "late", "warm µs", "queries")
     table = _table(title, *columns, n_left=2)
     for backend, sizes in results.resolved.items():

@@ -147,16 +147,16 @@ class ResolvingWorker(Worker):
 
     async def resolve(self, queries: list[str], n_warm: int) -> dict[str, Any]:
         """Resolve queries never asked before, each then some more times."""
-        orchestrator = resolver_of(self._server).orchestrator
+        pipeline = resolver_of(self._server).pipeline
         cold, warm, n_found = [], [], []
         for query in queries:
             started = time.perf_counter()
-            answer = await orchestrator.resolve(query, limit=TOP_K)
+            answer = await pipeline.resolve(query, limit=TOP_K)
             cold.append((time.perf_counter() - started, 0.0))
             n_found.append(len(answer.names) if answer.status in ("fresh", "no_match") else -1)
             for _ in range(n_warm if n_found[-1] >= 0 else 0):
                 wall, cpu = time.perf_counter(), self._clock.cpu_s()
-                await orchestrator.resolve(query, limit=TOP_K)
+                await pipeline.resolve(query, limit=TOP_K)
                 warm.append((time.perf_counter() - wall, self._clock.cpu_s() - cpu))
         if n_found[-1] < 0:
             await asyncio.sleep(_PAUSE_S)
@@ -235,7 +235,7 @@ class ResolvingWorker(Worker):
             if load == "idle":
                 await asyncio.sleep(2)
             for query in queries if load == "cold" else ():
-                answer = await resolver_of(self._server).orchestrator.resolve(query, limit=TOP_K)
+                answer = await resolver_of(self._server).pipeline.resolve(query, limit=TOP_K)
                 n_unanswered += answer.status == "unavailable"
                 await asyncio.sleep(2 * TICK_S)
             if load == "refresh":
@@ -248,25 +248,25 @@ class ResolvingWorker(Worker):
 
     async def _stampede(self, queries: list[str]) -> int:
         """Let a thousand callers resolve at once, 20 in each turn of the loop; returns how many got no answer."""
-        orchestrator, asked = resolver_of(self._server).orchestrator, []
+        pipeline, asked = resolver_of(self._server).pipeline, []
         for i in range(1000):
-            asked.append(asyncio.create_task(orchestrator.resolve(queries[i % len(queries)], limit=TOP_K)))
+            asked.append(asyncio.create_task(pipeline.resolve(queries[i % len(queries)], limit=TOP_K)))
             if i % 20 == 0:
                 await asyncio.sleep(0)
         return sum(answer.status == "unavailable" for answer in await asyncio.gather(*asked))
 
     async def _change_a_tenth(self) -> None:
         self._edition = getattr(self, "_edition", 0) + 1
-        orchestrator = resolver_of(self._server).orchestrator
-        self._n_refreshes = orchestrator.keeper.n_refreshes
+        pipeline = resolver_of(self._server).pipeline
+        self._n_refreshes = pipeline.keeper.n_refreshes
         pattern, *_ = tools = list(await self._server.local_provider.list_tools())
         for i in range(0, len(tools), 10):
             put(self._server, changed(pattern, i, self._edition))
         self._server.changes.note({"tools"})
 
     async def _refreshed(self) -> None:
-        orchestrator = resolver_of(self._server).orchestrator
-        while orchestrator.keeper.n_refreshes == self._n_refreshes or not orchestrator.keeper.is_idle:  # noqa: ASYNC110
+        pipeline = resolver_of(self._server).pipeline
+        while pipeline.keeper.n_refreshes == self._n_refreshes or not pipeline.keeper.is_idle:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from rich.console import Console
 from rich.table import Table
 
-from agent_utilities.query.resolution.resolver import has_minilm
+from agent_utilities.query.ranking.open import has_minilm
 from benchmarks.measure import spread
 from benchmarks.served_quality import SETS, LongRequests, Quality, measure_long, measure_quality, p50_and_p95
 from benchmarks.served_rate import GOAL, N_CLIENTS, N_SHOWN, Rate, measure_rates

@@ -63,12 +63,12 @@ async def serve(lane: str, folder: str) -> None:
             await asyncio.sleep(0.01)
         if lane == "ours":
             await client.get("/tools?q=wake")
-            orchestrator: Any = query_of(server).resolver.orchestrator
-            while not orchestrator.keeper.n_refreshes or not orchestrator.keeper.is_idle:  # noqa: ASYNC110 - filled once, and for good
+            pipeline: Any = query_of(server).resolver.pipeline
+            while not pipeline.keeper.n_refreshes or not pipeline.keeper.is_idle:  # noqa: ASYNC110 - filled once, and for good
                 await asyncio.sleep(0.01)
             # A server's clock can't be set from outside, and its tools must be two days old for every caller at once.
-            orchestrator.keeper._now = lambda: time.time() + 2 * DAY_S  # noqa: SLF001
-            n_refreshes, n_reads = orchestrator.keeper.n_refreshes, orchestrator.n_reads
+            pipeline.keeper._now = lambda: time.time() + 2 * DAY_S  # noqa: SLF001
+            n_refreshes, n_reads = pipeline.keeper.n_refreshes, pipeline.n_reads
     if lane == "ours":  # as the command line does before it serves
         from agent_utilities.server.stopping import calm_collector
 
@@ -79,7 +79,7 @@ async def serve(lane: str, folder: str) -> None:
         await callers.wait()
     late = quantiles(lag.late_s, n=100)
     if lane == "ours":
-        n_refreshes, n_reads = orchestrator.keeper.n_refreshes - n_refreshes, orchestrator.n_reads - n_reads
+        n_refreshes, n_reads = pipeline.keeper.n_refreshes - n_refreshes, pipeline.n_reads - n_reads
     print(late[49], late[98], max(lag.late_s), n_refreshes, n_reads, flush=True)
     web.should_exit = True
     await serving

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rich.console import Console
 
-from agent_utilities.query.resolution.resolver import has_minilm
+from agent_utilities.query.ranking.open import has_minilm
 from benchmarks.contenders import ROOT, ContenderError, code_of
 from benchmarks.tool_search_data import SETS, missing_sets, read_set
 from benchmarks.tool_search_lists import BEFORE, OFF_BEFORE, list_rounds, listed_of_many

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent_utilities.cli.evaluation.data import Request, read_requests, read_tools
-from agent_utilities.query.resolution.resolver import has_minilm
+from agent_utilities.query.ranking.open import has_minilm
 from benchmarks.contenders import ContenderError
 from benchmarks.served_process import ServedCatalog, served
 from benchmarks.served_quality import VECTORS, catalog_of

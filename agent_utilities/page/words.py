@@ -20,9 +20,9 @@ from agent_utilities.query.graph.matching import match, match_literally, normali
 from agent_utilities.query.ranking.arrays import Scores
 from agent_utilities.query.ranking.base import BY_WORDS, Ranking
 from agent_utilities.query.resolution.answer import CallerScope
-from agent_utilities.query.resolution.catalog_ranker import N_RANKED, CatalogIndex
-from agent_utilities.query.resolution.orchestrator import DynamicToolOrchestrator
-from agent_utilities.query.resolution.prior import Prior, gains_of
+from agent_utilities.query.resolution.catalog_ranker import N_RANKED
+from agent_utilities.query.resolution.prior import gains_of
+from agent_utilities.query.resolution.resolver import Pipeline
 from agent_utilities.runtime.waiting import in_daemon_thread, in_turns
 from agent_utilities.selection.model import Resolution
 from agent_utilities.server.agent_server import AgentServer
@@ -66,9 +66,9 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
     servers = {row.name: row.server for row in rows if row.verdict != "denied"}
     decision = await host.surface.decide_in_turns("tool", await host.catalog("tool"), made.verdict)
     values["route"] = (await host.features.summary(made, "tool", decision)).get("capabilities", {}).get("route", {})
-    orchestrator, ranker = feature.resolver.orchestrator, feature.resolver.ranker
+    pipeline, ranker = feature.resolver.pipeline, feature.resolver.ranker
     scope = await feature.introspection.scope(made.verdict.bounds_alone)
-    if orchestrator is None or scope is None:
+    if pipeline is None or scope is None:
         return {**values, "why_none": "queries are off, or graph and index are not made yet"}
     usage = host.feature(Usage)
     of = usage.subject() if usage is not None else ""
@@ -79,7 +79,7 @@ async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[
         prior = teaching.prior(of) if teaching is not None else None
         values |= await _ranks(ranker.learned(of, ranker.index), prior, made, query, scope, servers)
     best = [each["name"] for each in values["ranked"][:_N_AROUND]] or list(resolution.names[:_N_AROUND])
-    around = await _graph(orchestrator, host.name, query, best, servers, reader, of, by_terms=ranker is None)
+    around = await _graph(pipeline, host.name, query, best, servers, reader, of, by_terms=ranker is None)
     values["tables"] |= {"edges": Table(_EDGES, around.get("edges", []))}
     return {**values, **around}
 
@@ -129,7 +129,7 @@ def _ranks_table(ranked: Sequence[Mapping[str, Any]], ranking: Ranking) -> dict[
 
 
 async def _graph(
-    orchestrator: DynamicToolOrchestrator,
+    pipeline: Pipeline,
     server: str,
     query: str,
     best: Sequence[str],
@@ -139,8 +139,8 @@ async def _graph(
     *,
     by_terms: bool,
 ) -> dict[str, Any]:
-    """Return the statements that a query runs on the graph with their rows, and the neighbours of the best tools."""
-    recorded = _Recorded(orchestrator.graph)
+    """Return what the graph is asked for a query and brings, and what goes with the best ones."""
+    recorded = _Recorded(pipeline.keeper.graph)
     text = normalise(query)
 
     async def ask() -> list[Edge]:
@@ -148,7 +148,7 @@ async def _graph(
         matches = await match_literally(recorded, server, text, best, scope)
         return [(each.of, each.name, each.kind, each.n) async for each in in_turns(matches.neighbours)]
 
-    edges = await orchestrator.keeper.ask(ask)
+    edges = await pipeline.keeper.ask(ask)
     if isinstance(edges, GraphError):
         return {"why_none": f"the graph is not asked: {edges.cause}"}
     known = [edge for edge in edges if _may_learn(reader, scope) and edge[0] in servers and edge[1] in servers]

@@ -188,10 +188,10 @@ class Query(Feature):
         if resolver.is_off:
             return UNRESOLVED
         scope = await self.introspection.scope(request.verdict.bounds_alone)
-        if scope is None or (orchestrator := resolver.orchestrator) is None:
-            cause = None if resolver.orchestrator is None else resolver.orchestrator.keeper.cause
+        if scope is None or (pipeline := resolver.pipeline) is None:
+            cause = None if resolver.pipeline is None else resolver.pipeline.keeper.cause
             return Resolution("unavailable", cause=cause or "being filled")
-        return await orchestrator.resolve(query, scope, limit, deadline, self._trail(request, scope))
+        return await pipeline.resolve(query, scope, limit, deadline, self._trail(request, scope))
 
     async def _answer_later(self, key: object, request: Request, query: str, limit: int | None) -> None:
         """Tell the client of an unanswered list once its query is answered, unless it has listed again by then."""
@@ -264,7 +264,7 @@ class Query(Feature):
         if resolution.cause and request.lists_tools:
             told["cause"] = resolution.cause
         if kind == "tool" and decision.status in (*ANSWERED, "no_match") and self.resolver.rankers().lacks_model:
-            from agent_utilities.query.resolution.resolver import WITHOUT_MODEL  # its room is loaded by now
+            from agent_utilities.query.ranking.open import WITHOUT_MODEL  # its room is loaded by now
 
             told["hint"] = WITHOUT_MODEL
         if kind == "tool" and decision.status in ANSWERED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from hashlib import blake2b
 from operator import itemgetter
 from typing import Generic, Literal, TypeVar
 
@@ -10,6 +11,11 @@ from cachetools import LRUCache
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
+
+
+def key_of(*parts: object) -> bytes:
+    """Return a cache key: equal for equal parts, and of a length that no caller chooses."""
+    return blake2b(repr(parts).encode("utf-8", "surrogatepass"), digest_size=20).digest()
 
 
 class BoundedCache(Generic[_K, _V]):

@@ -15,8 +15,7 @@ from agent_utilities.page.words import _once
 from agent_utilities.query.ranking.answerability import PastRequests
 from agent_utilities.query.ranking.arrays import Scores
 from agent_utilities.query.ranking.lexical import LexicalRanker
-from agent_utilities.query.ranking.open import open_hybrid
-from agent_utilities.query.resolution.resolver import has_minilm
+from agent_utilities.query.ranking.open import has_minilm, open_hybrid
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.server.events import Event
 from tests.access.team import Team

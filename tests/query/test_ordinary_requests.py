@@ -16,8 +16,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from agent_utilities.query.resolution.resolver import has_minilm
-from tests.every import every
+from agent_utilities.query.ranking.open import has_minilm
 from tests.query.graph.wrapped import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]

@@ -66,10 +66,10 @@ async def asked(server: AgentServer) -> AsyncIterator[httpx2.AsyncClient]:
         httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8001", timeout=120) as client,
     ):
         resolver = query_of(server).resolver
-        await until(lambda: resolver.orchestrator, "started")
-        assert resolver.orchestrator is not None
+        await until(lambda: resolver.pipeline, "started")
+        assert resolver.pipeline is not None
         await resolver.wait_for_tools()
-        await until(lambda: resolver.orchestrator and resolver.orchestrator.keeper.cause is None, "filled")
+        await until(lambda: resolver.pipeline and resolver.pipeline.keeper.cause is None, "filled")
         await until(lambda: resolver.ranker is None or resolver.ranker.version, "indexed")
         yield client
 
@@ -85,9 +85,9 @@ def names(found: dict[str, Any]) -> list[str]:
 
 
 def refresher_of(server: AgentServer) -> GraphKeeper:
-    orchestrator = query_of(server).resolver.orchestrator
-    assert orchestrator is not None
-    return orchestrator.keeper
+    pipeline = query_of(server).resolver.pipeline
+    assert pipeline is not None
+    return pipeline.keeper
 
 
 class TestToolsWithTheirOwnAuth:

@@ -14,8 +14,7 @@ from fastmcp import Client
 from agent_utilities import AgentServer, ToolRouter, create_mcp_server
 from agent_utilities.cli.evaluation.data import Request, read_tools
 from agent_utilities.cli.evaluation.run import Evaluation
-from agent_utilities.query.ranking.open import open_ranker
-from agent_utilities.query.resolution.resolver import has_minilm
+from agent_utilities.query.ranking.open import has_minilm, open_ranker
 from agent_utilities.usage.model import Learned
 from tests.query.graph.wrapped import until
 from tests.search.catalogs import TOPICS, VERBS, add, catalog

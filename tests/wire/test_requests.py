@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from agent_utilities.query.resolution.resolver import has_minilm
+from agent_utilities.query.ranking.open import has_minilm
 from tests.every import every
 from tests.wire.processes import Launch, served
 from tests.wire.wires import Access, WireName

@@ -31,9 +31,8 @@ from agent_utilities.query.ranking.answerability import PastRequests
 from agent_utilities.query.ranking.base import Ranking
 from agent_utilities.query.ranking.hybrid import HybridRanker
 from agent_utilities.query.ranking.lexical import LexicalRanker
-from agent_utilities.query.ranking.open import open_ranker
+from agent_utilities.query.ranking.open import open_ranker, open_rankers
 from agent_utilities.query.resolution.prior import NO_PRIOR, Prior, neighbour_shares, with_prior
-from agent_utilities.query.resolution.resolver import open_rankers
 from agent_utilities.selection.model import RankedTool, Resolution, nearest
 from agent_utilities.server.command_line.terminal import AsJson, in_event_loop
 from agent_utilities.settings import Settings

@@ -27,11 +27,10 @@ from agent_utilities.errors import RankerError
 from agent_utilities.gateway.capabilities.model import LEAST_CHARACTERS, Gate, Route, routed
 from agent_utilities.query.ranking.embedding import Embedder, read_request
 from agent_utilities.query.ranking.minilm import ADAPTED_NAME, PLAIN_NAME
+from agent_utilities.query.ranking.open import Rankers
 from agent_utilities.query.ranking.triggers import TriggerIndex
 from agent_utilities.query.resolution.catalog_ranker import RETRY_S
-from agent_utilities.query.resolution.orchestrator import key_of
-from agent_utilities.query.resolution.resolver import Rankers
-from agent_utilities.runtime.caches import BoundedCache
+from agent_utilities.runtime.caches import BoundedCache, key_of
 from agent_utilities.runtime.waiting import in_daemon_thread, start_in_daemon_thread
 
 # XML allows no `<` within a tag, not even in quotes, so that every character is looked at for one tag only: the time

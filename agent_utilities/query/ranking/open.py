@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent_utilities.errors import InputError, RankerError
+from agent_utilities.errors import InputError, RankerError, SettingsError
 from agent_utilities.query.ranking.arrays import Vectors, np
 from agent_utilities.query.ranking.embedding import Provider, TextRole
+from agent_utilities.query.ranking.minilm_files import INSTALL, N_MEGABYTES, model_folder
+from agent_utilities.runtime.process_io import own_folder
+from agent_utilities.settings import Settings
 
 if TYPE_CHECKING:
     from agent_utilities.query.ranking.hybrid import HybridRanker
@@ -99,3 +103,39 @@ class FastEmbed:
             return np.array(list(embed(list(texts))), dtype=np.float32)
         except Exception as error:  # whatever the runtime raises
             raise RankerError(f"{self.name!r} can't embed: {error}") from None
+
+
+WITHOUT_MODEL = f"ranked by words alone; `{INSTALL}` ({N_MEGABYTES} MB, on the server) ranks by meaning too"
+"""What operators and callers are told where no model is installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rankers:
+    """What a server compares by beside words, where ranking is on; tools and capabilities are compared by the same."""
+
+    by_meaning: HybridRanker | None = None
+    is_off: bool = False
+    lacks_model: bool = False
+    """Whether there are words alone only because no model is installed."""
+
+
+def open_rankers(settings: Settings) -> Rankers:
+    """Return what the settings ask for; no model is loaded yet."""
+    if settings.embeddings:
+        try:
+            check_provider(settings.embeddings)
+        except InputError as error:
+            raise SettingsError(error.what, settings.embeddings, "env MCP_EMBEDDINGS", error.hint) from None
+    if settings.ranker == "off":
+        return Rankers(is_off=True)
+    provider = settings.embeddings or ("minilm" if has_minilm() else "")
+    if settings.ranker == "lexical" or (settings.ranker == "auto" and not provider):
+        return Rankers(lacks_model=settings.ranker == "auto")
+    kind = "hybrid" if settings.ranker == "auto" else settings.ranker
+    folder = Path(settings.graph_folder) if settings.graph_folder else own_folder("cache")
+    return Rankers(open_hybrid(kind, provider or "minilm", folder / "vectors.db"))
+
+
+def has_minilm() -> bool:
+    """Whether the offline model is installed, looked up without importing anything."""
+    return model_folder() is not None

@@ -112,6 +112,12 @@ def combined_answer(
     return Resolution("fresh" if tools else "no_match", shown, n_left_out=len(tools) - len(shown))
 
 
+def ranked_alone(answer: Resolution, cause: str) -> Resolution:
+    """Return a ranking as the answer to a query that the graph, or vectors, didn't answer for that cause."""
+    causes = ", ".join(filter(None, (cause, answer.cause)))
+    return replace(answer, status="ranked" if answer.tools else "no_match", cause=causes)
+
+
 def _literal_first(literal: Sequence[str], ranked: Sequence[RankedTool], n_claimed: int) -> tuple[RankedTool, ...]:
     """Return the literal matches, the better ranked ones first, and after them the others that are claimed."""
     bearing, ranked_names = frozenset(literal), frozenset(tool.name for tool in ranked)

@@ -14,7 +14,7 @@ from agent_utilities.gateway.capabilities.model import Route
 from agent_utilities.gateway.capabilities.router import BY_MODEL, BY_WORDS, CapabilityRouter
 from agent_utilities.query.ranking.embedding import Embedder
 from agent_utilities.query.ranking.minilm import PLAIN_NAME
-from agent_utilities.query.resolution.resolver import open_rankers
+from agent_utilities.query.ranking.open import open_rankers
 from agent_utilities.settings import Settings
 
 pytestmark = pytest.mark.anyio

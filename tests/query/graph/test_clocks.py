@@ -50,19 +50,19 @@ class TestAge:
         found = {}
         for hours in statuses:
             now = Clock()
-            orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), now=now)
-            async with running(orchestrator):
+            pipeline = patient(EmbeddedGraph(None), Live(TOOLS), now=now)
+            async with running(pipeline):
                 now.seconds += hours * HOUR_S
-                found[hours] = (await orchestrator.resolve("dns")).status
+                found[hours] = (await pipeline.resolve("dns")).status
         assert found == statuses
 
     async def test_the_time_to_live_is_the_operators(self, tmp_path: Path) -> None:
         now = Clock()
         graph = EmbeddedGraph(tmp_path / "g.lbdb")
-        orchestrator = patient(graph, Live(TOOLS), now=now, ttl_hours=0.5)
-        async with running(orchestrator):
+        pipeline = patient(graph, Live(TOOLS), now=now, ttl_hours=0.5)
+        async with running(pipeline):
             now.seconds += 0.6 * HOUR_S
-            assert (await orchestrator.resolve("dns")).status == "stale"
+            assert (await pipeline.resolve("dns")).status == "stale"
 
     async def test_is_the_same_in_every_time_zone(self, tmp_path: Path, zone: str) -> None:
         now, path = Clock(), tmp_path / "g.lbdb"
@@ -78,11 +78,11 @@ class TestAge:
         now.seconds += 23.9 * HOUR_S
         live = Live(TOOLS)
         live.hold()
-        orchestrator = patient(EmbeddedGraph(path), live, now=now)
-        async with running(orchestrator, wait=False):
-            await until(lambda: orchestrator.keeper.cause is None, "opened")
-            assert await orchestrator.resolve("dns") == answer_of("fresh", ANSWER)
-            assert orchestrator.keeper.health()["age_s"] == round(23.9 * HOUR_S)
+        pipeline = patient(EmbeddedGraph(path), live, now=now)
+        async with running(pipeline, wait=False):
+            await until(lambda: pipeline.keeper.cause is None, "opened")
+            assert await pipeline.resolve("dns") == answer_of("fresh", ANSWER)
+            assert pipeline.keeper.health()["age_s"] == round(23.9 * HOUR_S)
             live.release()
 
 
@@ -90,37 +90,37 @@ class TestStale:
     @every("step_s", [25 * HOUR_S, -2 * HOUR_S])
     async def test_answers_now_and_refreshes_behind_once(self, step_s: float) -> None:
         now, live = Clock(), Live(TOOLS)
-        orchestrator = patient(EmbeddedGraph(None), live, now=now)
-        async with running(orchestrator):
+        pipeline = patient(EmbeddedGraph(None), live, now=now)
+        async with running(pipeline):
             now.seconds += step_s
             live.hold()
             for _ in range(20):
-                assert await orchestrator.resolve("dns") == answer_of("stale", ANSWER)
+                assert await pipeline.resolve("dns") == answer_of("stale", ANSWER)
             await live.reached.wait()
-            assert orchestrator.keeper.n_refreshes == 2
+            assert pipeline.keeper.n_refreshes == 2
             live.release()
-            await until(lambda: orchestrator.keeper.is_idle, "refreshed")
-            assert await orchestrator.resolve("dns") == answer_of("fresh", ANSWER)
-            assert orchestrator.keeper.n_refreshes == 2
-            assert orchestrator.keeper.health()["age_s"] == 0
+            await until(lambda: pipeline.keeper.is_idle, "refreshed")
+            assert await pipeline.resolve("dns") == answer_of("fresh", ANSWER)
+            assert pipeline.keeper.n_refreshes == 2
+            assert pipeline.keeper.health()["age_s"] == 0
 
     async def test_a_refresh_that_fails_is_tried_again_after_a_pause(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         now, live = Clock(), Live(TOOLS)
         graph = EmbeddedGraph(tmp_path / "g.lbdb")
-        orchestrator = patient(graph, live, now=now, limits=Limits(retry_s=(0.2,)))
+        pipeline = patient(graph, live, now=now, limits=Limits(retry_s=(0.2,)))
         with caplog.at_level("WARNING", "agent_utilities.graph"):
-            async with running(orchestrator):
-                await orchestrator.resolve("dns")
+            async with running(pipeline):
+                await pipeline.resolve("dns")
                 now.seconds += 25 * HOUR_S
                 await graph.close()
-                await orchestrator.resolve("dns")
+                await pipeline.resolve("dns")
                 await until(lambda: caplog.records, "refresh failed")
                 for _ in range(5):
-                    assert await orchestrator.resolve("dns") == answer_of("stale", ANSWER)
-                assert orchestrator.keeper.n_refreshes == 2
+                    assert await pipeline.resolve("dns") == answer_of("stale", ANSWER)
+                assert pipeline.keeper.n_refreshes == 2
                 await graph.open()
-                await until(lambda: orchestrator.keeper.is_idle, "refreshed without being asked")
-                assert await orchestrator.resolve("dns") == answer_of("fresh", ANSWER)
+                await until(lambda: pipeline.keeper.is_idle, "refreshed without being asked")
+                assert await pipeline.resolve("dns") == answer_of("fresh", ANSWER)
         assert len(caplog.records) == 1

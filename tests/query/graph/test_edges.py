@@ -409,10 +409,10 @@ async def test_an_answer_tells_the_neighbours_of_the_last_call(new_graph: NewGra
     async def learned() -> Sequence[ToolEdge]:
         return EDGES
 
-    orchestrator = patient(new_graph(), Live(TOOLS), edges=learned)
-    async with running(orchestrator):
-        await until(lambda: orchestrator.keeper.is_idle, "filled, with edges")
-        answer = await orchestrator.resolve("git", trail=Trail(near=("log",)))
+    pipeline = patient(new_graph(), Live(TOOLS), edges=learned)
+    async with running(pipeline):
+        await until(lambda: pipeline.keeper.is_idle, "filled, with edges")
+        answer = await pipeline.resolve("git", trail=Trail(near=("log",)))
         assert (answer.status, [name for name, _ in answer.neighbours]) == ("fresh", ["diff", "blame"])
         assert len(answer.names) == 4
-        assert (await orchestrator.resolve("git")).neighbours == ()
+        assert (await pipeline.resolve("git")).neighbours == ()

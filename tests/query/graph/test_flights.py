@@ -42,29 +42,29 @@ async def test_nothing_found_in_a_graph_that_then_hangs_is_asked_again(
     tmp_path: Path,
 ) -> None:
     graph = Held(EmbeddedGraph(tmp_path / "g.lbdb"))
-    orchestrator = patient(graph, Live(TOOLS), ranker=Fixed(), limits=Limits(statement_s=0.05))
-    async with running(orchestrator):
-        assert await orchestrator.resolve("nonesuch", limit=1) == Resolution("no_match")
+    pipeline = patient(graph, Live(TOOLS), ranker=Fixed(), limits=Limits(statement_s=0.05))
+    async with running(pipeline):
+        assert await pipeline.resolve("nonesuch", limit=1) == Resolution("no_match")
         graph.hold(reads=True)
-        assert await orchestrator.resolve("nonesuch", limit=2) == Resolution("no_match", cause="graph too slow")
-        await until(lambda: orchestrator.keeper.cause is not None, "the flight is over")
-        assert orchestrator.keeper.health()["cause"] == "too slow"
+        assert await pipeline.resolve("nonesuch", limit=2) == Resolution("no_match", cause="graph too slow")
+        await until(lambda: pipeline.keeper.cause is not None, "the flight is over")
+        assert pipeline.keeper.health()["cause"] == "too slow"
         graph.release()
         for _ in range(100):  # a busy machine takes longer than a statement may, now and then
-            if not (answer := await orchestrator.resolve("nonesuch", limit=2)).cause:
+            if not (answer := await pipeline.resolve("nonesuch", limit=2)).cause:
                 break
         assert answer == Resolution("no_match")
-        assert "cause" not in orchestrator.keeper.health()
+        assert "cause" not in pipeline.keeper.health()
 
 
 async def test_what_a_ranker_could_not_rank_says_so_and_is_ranked_the_next_time(tmp_path: Path) -> None:
     ranker = Fixed(works=False)
-    orchestrator = patient(EmbeddedGraph(tmp_path / "g.lbdb"), Live(TOOLS), ranker=ranker)
-    async with running(orchestrator):
-        found = await orchestrator.resolve("zone history")
+    pipeline = patient(EmbeddedGraph(tmp_path / "g.lbdb"), Live(TOOLS), ranker=ranker)
+    async with running(pipeline):
+        found = await pipeline.resolve("zone history")
         assert (found.names, found.cause, found.is_temporary) == (("dns_read", "git_read"), UNRANKED, True)
         ranker.works, ranker.claimed = True, ("git_read",)
-        assert (await orchestrator.resolve("zone history")).names == ("git_read",)
+        assert (await pipeline.resolve("zone history")).names == ("git_read",)
 
 
 class Committed(Held):
@@ -84,17 +84,17 @@ class Committed(Held):
 async def test_what_was_read_while_tools_changed_is_not_taken_for_what_they_were(tmp_path: Path) -> None:
     both = [record("dns_read"), record("git_read")]
     graph, live = Committed(EmbeddedGraph(tmp_path / "g.lbdb")), Live(both)
-    orchestrator = patient(graph, live)
-    async with running(orchestrator):
+    pipeline = patient(graph, live)
+    async with running(pipeline):
         graph.reached.clear()
         graph.told.clear()
         live.tools = both[:1]
-        orchestrator.keeper.tools_changed()
+        pipeline.keeper.tools_changed()
         await graph.reached.wait()
-        await orchestrator.resolve("read")
+        await pipeline.resolve("read")
         graph.told.set()
-        await until(lambda: orchestrator.keeper.is_idle, "refreshed")
+        await until(lambda: pipeline.keeper.is_idle, "refreshed")
         live.tools = both
-        orchestrator.keeper.tools_changed()
-        await until(lambda: orchestrator.keeper.is_idle, "refreshed again")
-        assert (await orchestrator.resolve("read")).names == ("dns_read", "git_read")
+        pipeline.keeper.tools_changed()
+        await until(lambda: pipeline.keeper.is_idle, "refreshed again")
+        assert (await pipeline.resolve("read")).names == ("dns_read", "git_read")

@@ -220,29 +220,29 @@ class TestForget:
         assert [row["name"] for row in await nodes(graph)] == ["gw", "gw/time"]
 
 
-class TestOrchestrator:
+class TestPipeline:
     async def test_answers_with_the_names_that_callers_see(self, graph: ToolGraph) -> None:
-        orchestrator = patient(graph, Live(TOOLS), "gw")
-        async with running(orchestrator):
-            answer = await orchestrator.resolve("has changed")
+        pipeline = patient(graph, Live(TOOLS), "gw")
+        async with running(pipeline):
+            answer = await pipeline.resolve("has changed")
             assert (answer.status, set(answer.names)) == ("fresh", {"git_status", "git_commit"})
 
     @NEO4J_AT_NIGHT
     async def test_sees_an_upstream_that_came(self, graph: ToolGraph) -> None:
         live = Live([NOW])
-        orchestrator = patient(graph, live, "gw")
-        async with running(orchestrator):
-            assert (await orchestrator.resolve("changed")).status == "no_match"
+        pipeline = patient(graph, live, "gw")
+        async with running(pipeline):
+            assert (await pipeline.resolve("changed")).status == "no_match"
             live.tools = TOOLS
-            orchestrator.keeper.tools_changed()
-            await until(lambda: orchestrator.keeper.n_refreshes > 1 and orchestrator.keeper.is_idle, "refreshed")
-            assert set((await orchestrator.resolve("changed")).names) == {"git_status", "git_commit"}
+            pipeline.keeper.tools_changed()
+            await until(lambda: pipeline.keeper.n_refreshes > 1 and pipeline.keeper.is_idle, "refreshed")
+            assert set((await pipeline.resolve("changed")).names) == {"git_status", "git_commit"}
 
     async def test_that_finds_an_upstream_missing_in_the_graph_brings_it_in_again(self, graph: ToolGraph) -> None:
-        orchestrator = patient(graph, Live(TOOLS), "gw")
-        async with running(orchestrator):
+        pipeline = patient(graph, Live(TOOLS), "gw")
+        async with running(pipeline):
             await forget(graph, "gw/git")
-            answer = await orchestrator.resolve("changed")
+            answer = await pipeline.resolve("changed")
             assert (answer.status, answer.cause) == ("unavailable", "being filled")
-            await until(lambda: orchestrator.keeper.n_refreshes > 1 and orchestrator.keeper.is_idle, "refreshed")
-            assert set((await orchestrator.resolve("has changed")).names) == {"git_status", "git_commit"}
+            await until(lambda: pipeline.keeper.n_refreshes > 1 and pipeline.keeper.is_idle, "refreshed")
+            assert set((await pipeline.resolve("has changed")).names) == {"git_status", "git_commit"}

@@ -98,25 +98,25 @@ def check_answer(query: str, answer: Resolution) -> None:
 class TestResolve:
     async def test_hostile_text_is_text(self, graph: ToolGraph) -> None:
         await sync(graph, "another", [record(f"secret_{i}", query[:100]) for i, query in enumerate(HOSTILE)], 1)
-        orchestrator = patient(graph, Live(TOOLS))
-        async with running(orchestrator):
+        pipeline = patient(graph, Live(TOOLS))
+        async with running(pipeline):
             for query in HOSTILE:
-                check_answer(query, await orchestrator.resolve(query))
+                check_answer(query, await pipeline.resolve(query))
                 await check_unharmed(graph)
 
     async def test_nul_finds_nothing_and_harms_nothing(self, graph: ToolGraph) -> None:
-        orchestrator = patient(graph, Live(TOOLS))
-        async with running(orchestrator):
+        pipeline = patient(graph, Live(TOOLS))
+        async with running(pipeline):
             for query in ("a\0b", "\0", "dns\0"):
-                assert (await orchestrator.resolve(query)).status in ("no_match", "fresh"), query
-            assert await orchestrator.resolve("dns") == answer_of("fresh", ("dns_read",))
+                assert (await pipeline.resolve(query)).status in ("no_match", "fresh"), query
+            assert await pipeline.resolve("dns") == answer_of("fresh", ("dns_read",))
 
     async def test_unpaired_surrogates_do_not_open_the_breaker(self, graph: ToolGraph) -> None:
-        orchestrator = patient(graph, Live(TOOLS))
-        async with running(orchestrator):
+        pipeline = patient(graph, Live(TOOLS))
+        async with running(pipeline):
             for query in ("\ud800", "a\udfff", "\udc80\ud800", "dns \ud83d"):
-                assert (await orchestrator.resolve(query)).status in ("no_match", "fresh")
-            assert await orchestrator.resolve("dns") == answer_of("fresh", ("dns_read",))
+                assert (await pipeline.resolve(query)).status in ("no_match", "fresh")
+            assert await pipeline.resolve("dns") == answer_of("fresh", ("dns_read",))
 
     def test_any_text_is_answered_right(self, new_graph: NewGraph) -> None:
         with asyncio.Runner() as runner:
@@ -125,15 +125,15 @@ class TestResolve:
             async def check_all() -> None:
                 await graph.open()
                 await sync(graph, "another", [record("secret")], 1)
-                orchestrator = patient(graph, Live(TOOLS))
-                async with running(orchestrator):
+                pipeline = patient(graph, Live(TOOLS))
+                async with running(pipeline):
                     loop = asyncio.get_running_loop()
 
                     @examples(5)
                     @given(texts | st.text(max_size=20) | st.sampled_from(HOSTILE))
                     @example("ǆ")
                     def check(query: str) -> None:
-                        asked = asyncio.run_coroutine_threadsafe(orchestrator.resolve(query), loop)
+                        asked = asyncio.run_coroutine_threadsafe(pipeline.resolve(query), loop)
                         check_answer(query, asked.result(30))
 
                     await asyncio.to_thread(check)

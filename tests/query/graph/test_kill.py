@@ -129,12 +129,12 @@ class TestEmbedded:
 
     async def test_the_next_start_answers_with_the_live_tools(self, left: Path, tmp_path: Path) -> None:
         path = cut(left, tmp_path, -3)
-        orchestrator = patient(EmbeddedGraph(path), Live(FEW["new"]))
-        async with running(orchestrator):
+        pipeline = patient(EmbeddedGraph(path), Live(FEW["new"]))
+        async with running(pipeline):
             names = tuple(sorted(tool.name for tool in FEW["new"]))
 
             async def is_live() -> bool:
-                return (await orchestrator.resolve("new")).names == names
+                return (await pipeline.resolve("new")).names == names
 
             await until(is_live, "the live tools answer", 60)
 

@@ -111,14 +111,14 @@ async def test_a_server_stopped_while_it_opens_its_graph_and_started_again_keeps
     async def start_and_stop(*, wait: bool) -> None:
         app = mcp.http_app()
         async with app.router.lifespan_context(app):
-            await until(lambda: query_of(mcp).resolver.orchestrator is not None, "there")
-            orchestrator = query_of(mcp).resolver.orchestrator
-            assert orchestrator is not None
-            await orchestrator.resolve("thing")
+            await until(lambda: query_of(mcp).resolver.pipeline is not None, "there")
+            pipeline = query_of(mcp).resolver.pipeline
+            assert pipeline is not None
+            await pipeline.resolve("thing")
             if wait:
-                await until(lambda: orchestrator.keeper.health()["status"] == "ready", "filled")
-                assert isinstance(orchestrator.graph, EmbeddedGraph)
-                assert orchestrator.graph.path is not None
+                await until(lambda: pipeline.keeper.health()["status"] == "ready", "filled")
+                assert isinstance(pipeline.keeper.graph, EmbeddedGraph)
+                assert pipeline.keeper.graph.path is not None
             else:
                 await asyncio.to_thread(slow_opening.reached.wait)
                 asyncio.get_running_loop().call_later(0.01, slow_opening.go_on.set)

@@ -45,8 +45,8 @@ class Watched:
 
 async def main():
     graph = EmbeddedGraph(Path(sys.argv[1]))
-    orchestrator = patient(graph, Live(numbered(300)))
-    async with running(orchestrator):
+    pipeline = patient(graph, Live(numbered(300)))
+    async with running(pipeline):
         graph._reader = Watched(graph._reader)
         task = asyncio.create_task(graph.read(ENDLESS, {}))
         await asyncio.to_thread(graph._reader.reached.wait)
@@ -60,26 +60,26 @@ asyncio.run(main())
 @pytest.mark.anyio
 async def test_with_reads_and_writes_under_way(new_graph: NewGraph) -> None:
     graph, live = Held(new_graph()), Live([record("a")])
-    orchestrator = patient(graph, live)
-    async with running(orchestrator) as task:
+    pipeline = patient(graph, live)
+    async with running(pipeline) as task:
         graph.hold(reads=True, writes=True)
-        waiting = asyncio.create_task(orchestrator.resolve("a"))
+        waiting = asyncio.create_task(pipeline.resolve("a"))
         live.tools = [record("b")]
-        orchestrator.keeper.tools_changed()
-        await until(lambda: graph.n_writes == 1 and orchestrator.keeper.n_refreshes == 2, "under way")
+        pipeline.keeper.tools_changed()
+        await until(lambda: graph.n_writes == 1 and pipeline.keeper.n_refreshes == 2, "under way")
         started = time.perf_counter()
         task.cancel()
         await asyncio.wait([task])
         assert time.perf_counter() - started < ENOUGH_S
         assert (await waiting).status == "unavailable"
-    assert not [other for other in asyncio.all_tasks() if "DynamicToolOrchestrator" in repr(other)]
-    assert (await orchestrator.resolve("b")).status == "unavailable"
+    assert not [other for other in asyncio.all_tasks() if "Pipeline" in repr(other) or "Keeper" in repr(other)]
+    assert (await pipeline.resolve("b")).status == "unavailable"
 
 
 @pytest.mark.anyio
 async def test_before_the_graph_is_open(new_graph: NewGraph) -> None:
-    orchestrator = patient(new_graph(), Live([]))
-    async with running(orchestrator, wait=False) as task:
+    pipeline = patient(new_graph(), Live([]))
+    async with running(pipeline, wait=False) as task:
         await asyncio.sleep(0)
         started = time.perf_counter()
         task.cancel()

@@ -18,7 +18,7 @@ from agent_utilities.query.graph import cypher
 from agent_utilities.query.graph.base import ToolGraph
 from agent_utilities.query.graph.embedded import EmbeddedGraph
 from agent_utilities.query.resolution.answer import Limits
-from agent_utilities.query.resolution.orchestrator import DynamicToolOrchestrator
+from agent_utilities.query.resolution.resolver import Pipeline
 from tests.parts import query_of
 from tests.query.graph.agents import listing
 from tests.query.graph.conftest import NEO4J_AT_NIGHT, Measured, NewGraph
@@ -67,27 +67,27 @@ def n_matches(graph: Held) -> int:
 
 
 class TestResolves:
-    async def stampede(self, graph: Held, queries: list[str]) -> tuple[Lag, DynamicToolOrchestrator]:
+    async def stampede(self, graph: Held, queries: list[str]) -> tuple[Lag, Pipeline]:
         """Let a thousand resolve at once on a graph that is two days old."""
         now, lag = [time.time()], Lag()
-        orchestrator = patient(graph, Live(numbered(1_000)), now=lambda: now[0], deadline_s=120, limits=UNHURRIED)
-        async with running(orchestrator):
+        pipeline = patient(graph, Live(numbered(1_000)), now=lambda: now[0], deadline_s=120, limits=UNHURRIED)
+        async with running(pipeline):
             now[0] += 2 * DAY_S
             graph.asked.clear()
             async with lag.measured():
                 asked = []
                 for i in range(N_CALLERS):
-                    asked.append(asyncio.create_task(orchestrator.resolve(queries[i % N_QUERIES])))
+                    asked.append(asyncio.create_task(pipeline.resolve(queries[i % N_QUERIES])))
                     if i % PER_TURN == 0:
                         await asyncio.sleep(0)
                 answers = await asyncio.gather(*asked)
             assert answers[0].status == "stale"
             # Callers come in turns, and the last may find the graph refreshed.
             assert {answer.status for answer in answers} <= {"stale", "fresh"}
-            await until(lambda: orchestrator.keeper.is_idle, "refreshed")
-            assert orchestrator.n_reads == N_QUERIES
-            assert (await orchestrator.resolve(queries[0])).status == "fresh"
-        return lag, orchestrator
+            await until(lambda: pipeline.keeper.is_idle, "refreshed")
+            assert pipeline.n_reads == N_QUERIES
+            assert (await pipeline.resolve(queries[0])).status == "fresh"
+        return lag, pipeline
 
     async def test_one_read_a_query(self, new_graph: NewGraph, measured: Measured, backend: str) -> None:
         graph = Held(new_graph())
@@ -97,25 +97,25 @@ class TestResolves:
 
     async def test_one_refresh(self, tmp_path: Path) -> None:
         graph = Held(EmbeddedGraph(tmp_path / "g.lbdb"))
-        _, orchestrator = await self.stampede(graph, [f"tool_{i}" for i in range(N_QUERIES)])
-        assert orchestrator.keeper.n_refreshes == 2, "the first fill, and one"
+        _, pipeline = await self.stampede(graph, [f"tool_{i}" for i in range(N_QUERIES)])
+        assert pipeline.keeper.n_refreshes == 2, "the first fill, and one"
 
     async def test_who_waited_while_it_was_refreshed_starts_no_other(self, new_graph: NewGraph) -> None:
         now, graph, live = [time.time()], Held(new_graph()), Live(numbered(3))
-        orchestrator = patient(graph, live, now=lambda: now[0], limits=UNHURRIED)
-        async with running(orchestrator):
-            await orchestrator.resolve("tool_1")
+        pipeline = patient(graph, live, now=lambda: now[0], limits=UNHURRIED)
+        async with running(pipeline):
+            await pipeline.resolve("tool_1")
             now[0] += 2 * DAY_S
             graph.hold(reads=True)
-            waiting = asyncio.create_task(orchestrator.resolve("tool_2"))
+            waiting = asyncio.create_task(pipeline.resolve("tool_2"))
             await graph.reached.wait()
             graph.hold()
-            await orchestrator.resolve("tool_1")
-            await until(lambda: orchestrator.keeper.is_idle, "refreshed")
+            await pipeline.resolve("tool_1")
+            await until(lambda: pipeline.keeper.is_idle, "refreshed")
             graph.release()
             await waiting
-            await until(lambda: orchestrator.keeper.is_idle, "refreshed")
-            assert orchestrator.keeper.n_refreshes == 2, "the first fill, and one"
+            await until(lambda: pipeline.keeper.is_idle, "refreshed")
+            assert pipeline.keeper.n_refreshes == 2, "the first fill, and one"
 
     @NEO4J_AT_NIGHT
     async def test_queries_of_several_words_cost_no_more_than_two_reads(self, new_graph: NewGraph) -> None:
@@ -162,12 +162,12 @@ class TestLists:
         """Let two hundred list at once on a graph that is two days old; returns how many refreshes there were."""
         server, lag, took_s = served(graph, 60), Lag(), []
         async with calling(server) as ask:
-            orchestrator = query_of(server).resolver.orchestrator
-            assert orchestrator is not None
-            await until(lambda: orchestrator.keeper.is_idle, "idle")
-            before = orchestrator.keeper.n_refreshes
+            pipeline = query_of(server).resolver.pipeline
+            assert pipeline is not None
+            await until(lambda: pipeline.keeper.is_idle, "idle")
+            before = pipeline.keeper.n_refreshes
             graph.asked.clear()
-            orchestrator.keeper._now = lambda: time.time() + 2 * DAY_S
+            pipeline.keeper._now = lambda: time.time() + 2 * DAY_S
 
             async def one(number: int) -> None:
                 started = time.perf_counter()
@@ -179,11 +179,11 @@ class TestLists:
 
             async with lag.measured():
                 await asyncio.gather(*(one(number) for number in range(N_LISTING)))
-            await until(lambda: orchestrator.keeper.is_idle, "refreshed")
+            await until(lambda: pipeline.keeper.is_idle, "refreshed")
             assert n_matches(graph) == N_QUERIES
             measured(f"loop lag, 200 tools/list of 50 queries, callers in the same loop, {name}", lag.seconds)
             measured(f"answer, 200 tools/list of 50 queries, callers in the same loop, {name}", took_s)
-            return orchestrator.keeper.n_refreshes - before
+            return pipeline.keeper.n_refreshes - before
 
     @NEO4J_AT_NIGHT
     async def test_one_read_a_query(self, new_graph: NewGraph, measured: Measured, backend: str) -> None:

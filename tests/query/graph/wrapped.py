@@ -9,7 +9,8 @@ from inspect import isawaitable
 from typing import Any
 
 from agent_utilities.query.graph.base import ToolGraph, ToolRecord
-from agent_utilities.query.resolution.orchestrator import DynamicToolOrchestrator
+from agent_utilities.query.resolution.graph_keeper import GraphKeeper
+from agent_utilities.query.resolution.resolver import Pipeline
 
 
 class Held:
@@ -82,18 +83,22 @@ async def until(holds: Callable[[], Any], what: str, seconds: float = 60) -> Non
 
 def patient(
     graph: ToolGraph, introspect: Callable[[], Awaitable[Sequence[ToolRecord]]], server: str = "s", **options: Any
-) -> DynamicToolOrchestrator:
-    """Return an orchestrator whose deadline a busy machine keeps: a Neo4j plans its first queries for a second."""
-    return DynamicToolOrchestrator(graph, server, introspect, **{"deadline_s": 10, **options})
+) -> Pipeline:
+    """Return a pipeline whose deadline a busy machine keeps: a Neo4j plans its first queries for a second.
+
+    `options` are those of the graph's keeper, beside `ranker` and `deadline_s`.
+    """
+    ranker, deadline_s = options.pop("ranker", None), options.pop("deadline_s", 10)
+    return Pipeline(GraphKeeper(graph, server, introspect, **options), ranker, None, deadline_s)
 
 
 @asynccontextmanager
-async def running(orchestrator: DynamicToolOrchestrator, *, wait: bool = True) -> AsyncIterator[asyncio.Task[None]]:
-    """Run an orchestrator for a block, by default from when its graph is filled."""
-    task = asyncio.create_task(orchestrator.run())
+async def running(pipeline: Pipeline, *, wait: bool = True) -> AsyncIterator[asyncio.Task[None]]:
+    """Run a pipeline for a block, by default from when its graph is filled."""
+    task = asyncio.create_task(pipeline.keeper.run())
     try:
         if wait:
-            keeper = orchestrator.keeper
+            keeper = pipeline.keeper
             await until(lambda: task.done() or (keeper.n_refreshes and keeper.cause is None), "filled")
         yield task
     finally:

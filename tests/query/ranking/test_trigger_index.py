@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.query.ranking.embedding import Embedder
+from agent_utilities.query.ranking.open import has_minilm
 from agent_utilities.query.ranking.triggers import (
     EXAMPLES,
     TALK,
@@ -20,7 +21,6 @@ from agent_utilities.query.ranking.triggers import (
     TriggerWords,
     request_direction,
 )
-from agent_utilities.query.resolution.resolver import has_minilm
 
 TRIGGERS = {
     "docker": ("list running docker containers", "build a docker image", "inspect container logs", "stop a container"),

@@ -15,9 +15,9 @@ from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.errors import RankerError, SettingsError
 from agent_utilities.query.graph.matching import normalise
 from agent_utilities.query.ranking.hybrid import HybridRanker
+from agent_utilities.query.ranking.open import open_rankers
 from agent_utilities.query.resolution.answer import CallerScope, Question
 from agent_utilities.query.resolution.catalog_ranker import BY_WORDS, CatalogRanker
-from agent_utilities.query.resolution.resolver import open_rankers
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import Resolution
 from agent_utilities.settings import Settings
@@ -244,7 +244,7 @@ class TestByVectors:
 
 class TestSettings:
     def test_off_ranks_nothing(self) -> None:
-        assert open_rankers(Settings(ranker="off")).of_catalog() is None
+        assert open_rankers(Settings(ranker="off")).is_off
 
     def test_a_provider_that_cannot_be_meant_is_refused(self) -> None:
         with pytest.raises(SettingsError, match=r"no such provider: 'gpt' \(from env MCP_EMBEDDINGS\)"):

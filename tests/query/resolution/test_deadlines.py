@@ -43,37 +43,37 @@ class Endless(Held):
 
 async def test_a_caller_that_has_waited_already_waits_no_longer_than_its_deadline() -> None:
     graph = Held(EmbeddedGraph(None))
-    orchestrator = patient(graph, Live(TOOLS), deadline_s=LONG_S, limits=Limits(statement_s=LONG_S))
-    async with running(orchestrator), asyncio.timeout(60):
+    pipeline = patient(graph, Live(TOOLS), deadline_s=LONG_S, limits=Limits(statement_s=LONG_S))
+    async with running(pipeline), asyncio.timeout(60):
         graph.hold(reads=True)
-        answer = await orchestrator.resolve("dns", deadline=Deadline.after(0.01))
+        answer = await pipeline.resolve("dns", deadline=Deadline.after(0.01))
         assert answer == Resolution("unavailable", cause="too slow")
         graph.release()
 
 
 async def test_waiting_for_the_fill_ends_at_the_deadline() -> None:
     graph = Held(EmbeddedGraph(None), writes=True)
-    orchestrator = patient(graph, Live(TOOLS), deadline_s=LONG_S)
-    async with running(orchestrator, wait=False), asyncio.timeout(60):
-        await orchestrator.filled(Deadline.after(0.01))
-        assert not orchestrator.keeper.first_try_done.is_set()
+    pipeline = patient(graph, Live(TOOLS), deadline_s=LONG_S)
+    async with running(pipeline, wait=False), asyncio.timeout(60):
+        await pipeline.keeper.filled(Deadline.after(0.01))
+        assert not pipeline.keeper.first_try_done.is_set()
         graph.release()
 
 
 async def test_a_ranker_gets_a_share_of_what_is_left_of_the_query() -> None:
     ranker = Noting()
-    orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), deadline_s=LONG_S, ranker=ranker)
-    async with running(orchestrator):
+    pipeline = patient(EmbeddedGraph(None), Live(TOOLS), deadline_s=LONG_S, ranker=ranker)
+    async with running(pipeline):
         deadline = Deadline.after(LONG_S)
-        await orchestrator.resolve("dns", deadline=deadline)
+        await pipeline.resolve("dns", deadline=deadline)
         (given,) = ranker.deadlines
         assert given.left_s <= 0.8 * LONG_S < deadline.left_s
 
 
 async def test_a_graph_that_never_closes_does_not_keep_the_server_from_stopping() -> None:
     graph = Endless(EmbeddedGraph(None))
-    orchestrator = patient(graph, Live(TOOLS), deadline_s=LONG_S, limits=Limits(close_s=0.01))
-    async with running(orchestrator) as task:
+    pipeline = patient(graph, Live(TOOLS), deadline_s=LONG_S, limits=Limits(close_s=0.01))
+    async with running(pipeline) as task:
         task.cancel()
         done, _ = await asyncio.wait([task], timeout=60)
         assert done == {task}
@@ -83,20 +83,20 @@ async def test_a_graph_that_never_closes_does_not_keep_the_server_from_stopping(
 async def test_what_is_remembered_is_bounded_and_the_rest_is_asked_again() -> None:
     graph = Held(EmbeddedGraph(None))
     limits = Limits(cache_bytes=5_000)
-    orchestrator = patient(graph, Live(TOOLS), deadline_s=LONG_S, limits=limits)
-    async with running(orchestrator):
+    pipeline = patient(graph, Live(TOOLS), deadline_s=LONG_S, limits=limits)
+    async with running(pipeline):
         for i in range(50):
-            await orchestrator.resolve(f"dns {i}")
-        n_reads = orchestrator.n_reads
-        await orchestrator.resolve("dns 49")
-        assert orchestrator.n_reads == n_reads
-        await orchestrator.resolve("dns 0")
-        assert orchestrator.n_reads == n_reads + 1
+            await pipeline.resolve(f"dns {i}")
+        n_reads = pipeline.n_reads
+        await pipeline.resolve("dns 49")
+        assert pipeline.n_reads == n_reads
+        await pipeline.resolve("dns 0")
+        assert pipeline.n_reads == n_reads + 1
 
 
-async def test_a_query_of_a_stopped_orchestrator_is_answered_at_once() -> None:
-    orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), deadline_s=LONG_S)
-    async with running(orchestrator):
-        await until(lambda: orchestrator.keeper.is_idle, "filled")
+async def test_a_query_of_a_stopped_pipeline_is_answered_at_once() -> None:
+    pipeline = patient(EmbeddedGraph(None), Live(TOOLS), deadline_s=LONG_S)
+    async with running(pipeline):
+        await until(lambda: pipeline.keeper.is_idle, "filled")
     async with asyncio.timeout(60):
-        assert (await orchestrator.resolve("dns")).cause == "being filled"
+        assert (await pipeline.resolve("dns")).cause == "being filled"

@@ -15,7 +15,7 @@ from agent_utilities.query.graph.embedded import EmbeddedGraph
 from agent_utilities.query.graph.sync import ToolEdge
 from agent_utilities.query.resolution.answer import CallerScope, Limits, Question, Ranked, Trail
 from agent_utilities.query.resolution.catalog_ranker import combined_answer
-from agent_utilities.query.resolution.orchestrator import DynamicToolOrchestrator
+from agent_utilities.query.resolution.resolver import Pipeline
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import RankedTool, Resolution
 from tests.every import every
@@ -90,22 +90,22 @@ def scope_of(*permitted: str) -> CallerScope:
     return CallerScope(",".join(permitted), lambda: frozenset(permitted))
 
 
-async def settled(orchestrator: DynamicToolOrchestrator) -> None:
-    await until(lambda: orchestrator.keeper.is_idle, "filled, with edges")
+async def settled(pipeline: Pipeline) -> None:
+    await until(lambda: pipeline.keeper.is_idle, "filled, with edges")
 
 
-async def neighbours_after(orchestrator: DynamicToolOrchestrator, trail: Trail = AFTER_LOG) -> list[str]:
-    return names(await orchestrator.resolve("git", trail=trail))
+async def neighbours_after(pipeline: Pipeline, trail: Trail = AFTER_LOG) -> list[str]:
+    return names(await pipeline.resolve("git", trail=trail))
 
 
 class TestAnswers:
     async def test_tell_them_however_the_query_is_answered(self) -> None:
         for ranker in (None, Claims(), Claims("pull")):
-            orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), edges=Source(*FOLLOWED), ranker=ranker)
-            async with running(orchestrator):
-                await settled(orchestrator)
+            pipeline = patient(EmbeddedGraph(None), Live(TOOLS), edges=Source(*FOLLOWED), ranker=ranker)
+            async with running(pipeline):
+                await settled(pipeline)
                 for query, limit in product(("git", "nonesuch", "several words of git"), (None, 1, None)):
-                    answer = await orchestrator.resolve(query, limit=limit, trail=AFTER_LOG)
+                    answer = await pipeline.resolve(query, limit=limit, trail=AFTER_LOG)
                     assert names(answer) == ["diff", "push"], (ranker, query, limit)
 
     async def test_are_the_same_but_for_them(self) -> None:
@@ -129,57 +129,57 @@ class TestCallers:
         scope = scope_of("log", "diff", "pull")
         answers = []
         for edges in ([shown], [shown, *denied]):
-            orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), edges=Source(*edges))
-            async with running(orchestrator):
-                await settled(orchestrator)
-                answers.append(await orchestrator.resolve("git", scope, trail=AFTER_LOG))
+            pipeline = patient(EmbeddedGraph(None), Live(TOOLS), edges=Source(*edges))
+            async with running(pipeline):
+                await settled(pipeline)
+                answers.append(await pipeline.resolve("git", scope, trail=AFTER_LOG))
         assert answers[0] == answers[1]
         assert names(answers[0]) == ["diff"]
 
     async def test_naming_a_denied_tool_tells_nothing_of_it(self) -> None:
         edges = [ToolEdge("followed_by", "push", "diff", 9), FOLLOWED[0]]
-        orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), edges=Source(*edges))
+        pipeline = patient(EmbeddedGraph(None), Live(TOOLS), edges=Source(*edges))
         scope = scope_of("log", "diff")
-        async with running(orchestrator):
-            await settled(orchestrator)
+        async with running(pipeline):
+            await settled(pipeline)
             answers = [
-                await orchestrator.resolve("git", scope, trail=Trail(near=(guess, "log")))
+                await pipeline.resolve("git", scope, trail=Trail(near=(guess, "log")))
                 for guess in ("push", "nonesuch", "\ud800")
             ]
             assert answers[0] == answers[1] == answers[2]
 
     async def test_callers_who_did_other_things_are_told_of_other_neighbours(self) -> None:
         edges = [*FOLLOWED, ToolEdge("followed_by", "diff", "blame", 1), ToolEdge("followed_by", "log", "pull", 1, "x")]
-        orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), edges=Source(*edges))
+        pipeline = patient(EmbeddedGraph(None), Live(TOOLS), edges=Source(*edges))
         trails = {
             ("", ("log",)): ["diff", "push"],
             ("", ("diff",)): ["blame"],
             ("x", ("log",)): ["pull"],
             ("y", ("log",)): [],
         }
-        async with running(orchestrator):
-            await settled(orchestrator)
+        async with running(pipeline):
+            await settled(pipeline)
             for _ in range(2):
                 for (scope, near), expected in trails.items():
-                    assert await neighbours_after(orchestrator, Trail(scope, near)) == expected
+                    assert await neighbours_after(pipeline, Trail(scope, near)) == expected
 
     async def test_who_did_the_same_shares_one_read(self) -> None:
-        orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), edges=Source(*FOLLOWED))
-        async with running(orchestrator):
-            await settled(orchestrator)
+        pipeline = patient(EmbeddedGraph(None), Live(TOOLS), edges=Source(*FOLLOWED))
+        async with running(pipeline):
+            await settled(pipeline)
             for limit in (1, 2, 3):
-                await orchestrator.resolve("git", limit=limit, trail=AFTER_LOG)
-            assert orchestrator.n_reads == 1
+                await pipeline.resolve("git", limit=limit, trail=AFTER_LOG)
+            assert pipeline.n_reads == 1
 
 
 class TestStatement:
     async def test_neighbours_come_with_the_match(self) -> None:
         graph = Held(EmbeddedGraph(None))
-        orchestrator = patient(graph, Live(TOOLS), edges=Source(*FOLLOWED))
-        async with running(orchestrator):
-            await settled(orchestrator)
+        pipeline = patient(graph, Live(TOOLS), edges=Source(*FOLLOWED))
+        async with running(pipeline):
+            await settled(pipeline)
             graph.asked.clear()
-            await neighbours_after(orchestrator)
+            await neighbours_after(pipeline)
             assert [statement for statement, _ in graph.asked] == [cypher.MATCH_TEXT_AND_NEIGHBOURS]
 
     @every(("source", "trail"), [(Source(*FOLLOWED), Trail("ann")), (None, AFTER_LOG)])
@@ -187,22 +187,22 @@ class TestStatement:
         self, source: Source | None, trail: Trail
     ) -> None:
         graph = Held(EmbeddedGraph(None))
-        orchestrator = patient(graph, Live(TOOLS), edges=source)
-        async with running(orchestrator):
-            await settled(orchestrator)
+        pipeline = patient(graph, Live(TOOLS), edges=source)
+        async with running(pipeline):
+            await settled(pipeline)
             graph.asked.clear()
-            assert await neighbours_after(orchestrator, trail) == []
+            assert await neighbours_after(pipeline, trail) == []
             assert [statement for statement, _ in graph.asked] == [cypher.MATCH_TEXT]
 
     async def test_a_graph_that_fails_costs_the_neighbours_only(self) -> None:
         graph = Held(EmbeddedGraph(None))
-        orchestrator = patient(
+        pipeline = patient(
             graph, Live(TOOLS), edges=Source(*FOLLOWED), ranker=Claims("pull"), limits=Limits(statement_s=0.05)
         )
-        async with running(orchestrator):
-            await settled(orchestrator)
+        async with running(pipeline):
+            await settled(pipeline)
             graph.hold(reads=True)
-            answer = await orchestrator.resolve("git", trail=AFTER_LOG)
+            answer = await pipeline.resolve("git", trail=AFTER_LOG)
             assert (answer.status, answer.names, answer.neighbours) == ("ranked", ("pull",), ())
             graph.release()
 
@@ -210,107 +210,107 @@ class TestStatement:
 class TestRefreshes:
     async def test_a_log_that_has_grown_is_told_of_once_its_edges_are_in(self) -> None:
         source = Source(*FOLLOWED)
-        orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), edges=source, limits=AT_ONCE)
-        async with running(orchestrator):
-            await settled(orchestrator)
-            assert await neighbours_after(orchestrator) == ["diff", "push"]
+        pipeline = patient(EmbeddedGraph(None), Live(TOOLS), edges=source, limits=AT_ONCE)
+        async with running(pipeline):
+            await settled(pipeline)
+            assert await neighbours_after(pipeline) == ["diff", "push"]
             source.edges = [ToolEdge("followed_by", "log", "pull", 1)]
-            orchestrator.keeper.edges_changed()
+            pipeline.keeper.edges_changed()
 
             async def is_in() -> bool:
-                return await neighbours_after(orchestrator) == ["pull"]
+                return await neighbours_after(pipeline) == ["pull"]
 
             await until(is_in, "the new edges answer")
-            assert orchestrator.keeper.n_refreshes == 1, "the tools were left alone"
+            assert pipeline.keeper.n_refreshes == 1, "the tools were left alone"
 
     async def test_one_runs_at_a_time_and_one_more_follows(self) -> None:
         source, graph = Source(*FOLLOWED), EmbeddedGraph(None)
-        orchestrator = patient(graph, Live(TOOLS), edges=source, limits=AT_ONCE)
-        async with running(orchestrator):
-            await settled(orchestrator)
+        pipeline = patient(graph, Live(TOOLS), edges=source, limits=AT_ONCE)
+        async with running(pipeline):
+            await settled(pipeline)
             source.gate.clear()
             source.reached.clear()
-            orchestrator.keeper.edges_changed()
+            pipeline.keeper.edges_changed()
             await source.reached.wait()
             source.edges = [ToolEdge("followed_by", "log", "pull", 1)]
             for _ in range(20):
-                orchestrator.keeper.edges_changed()
+                pipeline.keeper.edges_changed()
             source.gate.set()
 
             async def is_in() -> bool:
-                return await neighbours_after(orchestrator) == ["pull"]
+                return await neighbours_after(pipeline) == ["pull"]
 
             await until(is_in, "the newest edges answer")
             assert (source.n_asked, source.most_at_once) == (3, 1)
 
     async def test_nobody_waits_for_one(self) -> None:
         source = Source(*FOLLOWED)
-        orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), edges=source, limits=AT_ONCE)
-        async with running(orchestrator):
-            await settled(orchestrator)
+        pipeline = patient(EmbeddedGraph(None), Live(TOOLS), edges=source, limits=AT_ONCE)
+        async with running(pipeline):
+            await settled(pipeline)
             source.gate.clear()
             source.reached.clear()
-            orchestrator.keeper.edges_changed()
+            pipeline.keeper.edges_changed()
             await source.reached.wait()
-            assert await neighbours_after(orchestrator) == ["diff", "push"]
+            assert await neighbours_after(pipeline) == ["diff", "push"]
 
     async def test_a_log_that_hangs_delays_no_refresh_of_the_tools(self) -> None:
         source, live = Source(*FOLLOWED), Live(TOOLS[:1])
         source.gate.clear()
-        orchestrator = patient(EmbeddedGraph(None), live, edges=source, limits=AT_ONCE)
-        async with running(orchestrator):
+        pipeline = patient(EmbeddedGraph(None), live, edges=source, limits=AT_ONCE)
+        async with running(pipeline):
             await source.reached.wait()
             live.tools = TOOLS
-            orchestrator.keeper.tools_changed()
+            pipeline.keeper.tools_changed()
 
             async def is_in() -> bool:
-                return len((await orchestrator.resolve("git")).names) == 5
+                return len((await pipeline.resolve("git")).names) == 5
 
             await until(is_in, "the tools are in")
             assert source.most_at_once == 1
 
     async def test_tools_that_changed_have_their_edges_again(self) -> None:
         live, source = Live(TOOLS[:2]), Source(*FOLLOWED)
-        orchestrator = patient(EmbeddedGraph(None), live, edges=source, limits=AT_ONCE)
-        async with running(orchestrator):
-            await settled(orchestrator)
-            assert await neighbours_after(orchestrator) == []
+        pipeline = patient(EmbeddedGraph(None), live, edges=source, limits=AT_ONCE)
+        async with running(pipeline):
+            await settled(pipeline)
+            assert await neighbours_after(pipeline) == []
             live.tools = TOOLS
-            orchestrator.keeper.tools_changed()
-            await settled(orchestrator)
-            assert await neighbours_after(orchestrator) == ["diff", "push"]
+            pipeline.keeper.tools_changed()
+            await settled(pipeline)
+            assert await neighbours_after(pipeline) == ["diff", "push"]
 
     async def test_a_log_that_fails_is_told_of_once_tried_again_and_costs_nothing_else(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         source = Source(*FOLLOWED)
         source.failure = OSError("locked")
-        orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), edges=source, limits=HASTY)
+        pipeline = patient(EmbeddedGraph(None), Live(TOOLS), edges=source, limits=HASTY)
         with caplog.at_level(logging.WARNING, "agent_utilities.graph"):
-            async with running(orchestrator):
+            async with running(pipeline):
                 await until(lambda: source.n_asked > 2, "tried again")
-                answer = await orchestrator.resolve("git", trail=AFTER_LOG)
-                assert (answer.status, answer.neighbours, orchestrator.keeper.cause) == ("fresh", (), None)
+                answer = await pipeline.resolve("git", trail=AFTER_LOG)
+                assert (answer.status, answer.neighbours, pipeline.keeper.cause) == ("fresh", (), None)
                 source.failure = None
-                await settled(orchestrator)
-                assert await neighbours_after(orchestrator) == ["diff", "push"]
+                await settled(pipeline)
+                assert await neighbours_after(pipeline) == ["diff", "push"]
         assert [entry.getMessage() for entry in caplog.records] == [
             "can't bring into the graph which tools of s go together (OSError('locked')); what it holds is used on"
         ]
-        assert orchestrator.keeper.n_refreshes == 1, "the tools were left alone"
+        assert pipeline.keeper.n_refreshes == 1, "the tools were left alone"
 
     async def test_a_log_that_is_read_before_the_graph_is_open_has_its_edges_brought_in_with_the_tools(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         graph = Opened(None)
-        orchestrator = patient(graph, Live(TOOLS), edges=(source := Source(*FOLLOWED)))
-        async with running(orchestrator, wait=False):
+        pipeline = patient(graph, Live(TOOLS), edges=(source := Source(*FOLLOWED)))
+        async with running(pipeline, wait=False):
             await graph.reached.wait()
-            orchestrator.keeper.edges_changed()
+            pipeline.keeper.edges_changed()
             assert source.n_asked == 0
             graph.gate.set()
-            await settled(orchestrator)
-            answer = await orchestrator.resolve("git", trail=AFTER_LOG)
+            await settled(pipeline)
+            answer = await pipeline.resolve("git", trail=AFTER_LOG)
         assert names(answer) == ["diff", "push"]
         assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
@@ -328,16 +328,16 @@ class TestRefreshes:
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         source = Source(*FOLLOWED)
-        orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), edges=source, limits=Limits(settle_s=60.0))
-        async with running(orchestrator, wait=False):
+        pipeline = patient(EmbeddedGraph(None), Live(TOOLS), edges=source, limits=Limits(settle_s=60.0))
+        async with running(pipeline, wait=False):
             await asyncio.sleep(0)
-            orchestrator.keeper.edges_changed()
+            pipeline.keeper.edges_changed()
             for _ in range(10):
                 await asyncio.sleep(0)
             assert source.n_asked == 0
-            orchestrator.keeper.open_now()
-            await settled(orchestrator)
-            assert await neighbours_after(orchestrator) == ["diff", "push"]
+            pipeline.keeper.open_now()
+            await settled(pipeline)
+            assert await neighbours_after(pipeline) == ["diff", "push"]
         assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
 
@@ -345,10 +345,10 @@ class TestLogIsTheTruth:
     async def test_a_graph_that_is_made_anew_has_its_edges_back(self, tmp_path: Path) -> None:
         path = tmp_path / "tools.lbdb"
         for _ in range(2):
-            orchestrator = patient(EmbeddedGraph(path), Live(TOOLS), edges=Source(*FOLLOWED))
-            async with running(orchestrator):
-                await settled(orchestrator)
-                assert await neighbours_after(orchestrator) == ["diff", "push"]
+            pipeline = patient(EmbeddedGraph(path), Live(TOOLS), edges=Source(*FOLLOWED))
+            async with running(pipeline):
+                await settled(pipeline)
+                assert await neighbours_after(pipeline) == ["diff", "push"]
             await asyncio.to_thread(_remove_all, tmp_path)
 
     async def test_a_file_of_an_earlier_run_answers_before_the_log_is_read(self, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ async def served(folder: Path, *configs: UpstreamConfig) -> AsyncIterator[tuple[
     ):
         await query_of(gateway).resolver.wait_for_tools()
         resolver = query_of(gateway).resolver
-        await until(lambda: resolver.orchestrator and resolver.orchestrator.keeper.cause is None, "filled")
+        await until(lambda: resolver.pipeline and resolver.pipeline.keeper.cause is None, "filled")
         yield gateway, client
 
 
@@ -67,10 +67,10 @@ async def answer(client: httpx2.AsyncClient, query: str) -> list[str]:
 
 async def graph_of(gateway: AgentServer) -> EmbeddedGraph:
     """Return the gateway's open graph."""
-    orchestrator = query_of(gateway).resolver.orchestrator
-    assert orchestrator is not None
-    assert isinstance(orchestrator.graph, EmbeddedGraph)
-    return orchestrator.graph
+    pipeline = query_of(gateway).resolver.pipeline
+    assert pipeline is not None
+    assert isinstance(pipeline.keeper.graph, EmbeddedGraph)
+    return pipeline.keeper.graph
 
 
 async def test_each_upstream_is_a_server_in_the_graph_with_what_is_known_of_it(tmp_path: Path) -> None:
@@ -96,10 +96,10 @@ async def test_a_request_for_what_only_the_server_is_said_to_do_finds_its_tools(
 
 async def test_an_upstream_that_is_taken_out_goes_from_the_graph(tmp_path: Path) -> None:
     async with served(tmp_path, GIT, CLOCK) as (gateway, client):
-        n_before = query_of(gateway).resolver.orchestrator.keeper.n_refreshes
+        n_before = query_of(gateway).resolver.pipeline.keeper.n_refreshes
         await upstreams_of(gateway).reload(GatewayConfig(upstreams=(GIT,)))
-        orchestrator = query_of(gateway).resolver.orchestrator
-        refresher = orchestrator.keeper
+        pipeline = query_of(gateway).resolver.pipeline
+        refresher = pipeline.keeper
         await until(lambda: refresher.n_refreshes > n_before and refresher.is_idle, "refreshed")
         state = await server_state(await graph_of(gateway), "gw")
         assert [node.name for node in state.nodes] == ["gw", "gw/git"]

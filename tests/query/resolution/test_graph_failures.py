@@ -30,18 +30,18 @@ class Broken(Held):
 
 async def test_who_asks_the_same_as_the_probe_waits_for_it() -> None:
     graph, clock = Broken(EmbeddedGraph(None)), Clock()
-    orchestrator = patient(graph, Live(TOOLS), clock=clock)
-    async with running(orchestrator):
+    pipeline = patient(graph, Live(TOOLS), clock=clock)
+    async with running(pipeline):
         graph.is_broken = True
         for i in range(3):
-            assert (await orchestrator.resolve(f"failed {i}")).status == "unavailable"
+            assert (await pipeline.resolve(f"failed {i}")).status == "unavailable"
         graph.is_broken = False
         clock.advance(PAUSE_S)
         graph.hold(reads=True)
-        first = asyncio.create_task(orchestrator.resolve("dns", limit=1))
+        first = asyncio.create_task(pipeline.resolve("dns", limit=1))
         await graph.reached.wait()
-        second = asyncio.create_task(orchestrator.resolve("dns", limit=2))
-        other = await orchestrator.resolve("git")
+        second = asyncio.create_task(pipeline.resolve("dns", limit=2))
+        other = await pipeline.resolve("git")
         assert other == Resolution("unavailable", cause="failed")
         graph.release()
         assert [(await asked).names for asked in (first, second)] == [("dns_read",), ("dns_read",)]
@@ -49,11 +49,11 @@ async def test_who_asks_the_same_as_the_probe_waits_for_it() -> None:
 
 async def test_reads_that_fail_take_no_place_from_those_that_come_after() -> None:
     graph, clock = Broken(EmbeddedGraph(None)), Clock()
-    orchestrator = patient(graph, Live(TOOLS), clock=clock)
-    async with running(orchestrator):
+    pipeline = patient(graph, Live(TOOLS), clock=clock)
+    async with running(pipeline):
         graph.is_broken = True
         for i in range(20):
-            assert await orchestrator.resolve(f"failed {i}") == Resolution("unavailable", cause="failed")
+            assert await pipeline.resolve(f"failed {i}") == Resolution("unavailable", cause="failed")
             clock.advance(PAUSE_S)
         graph.is_broken = False
-        assert (await orchestrator.resolve("dns")).names == ("dns_read",)
+        assert (await pipeline.resolve("dns")).names == ("dns_read",)

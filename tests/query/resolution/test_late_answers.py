@@ -103,10 +103,10 @@ class TestOfARanker:
         async with offered(CatalogRanker()) as ranker:
             for _ in range(4):
                 ranker._threads.submit(let_go.wait, 60)
-            orchestrator = patient(Unopened(), Live([record("git_log", "history")]), ranker=ranker, limits=Limits())
-            async with running(orchestrator, wait=False):
-                await until(lambda: orchestrator.memo.flights.group, "running")
+            pipeline = patient(Unopened(), Live([record("git_log", "history")]), ranker=ranker, limits=Limits())
+            async with running(pipeline, wait=False):
+                await until(lambda: pipeline.memo.flights.group, "running")
                 scope = CallerScope("all", lambda: frozenset(tool.name for tool in TOOLS))
                 late = Deadline.after(-1)
-                assert (await orchestrator.resolve("newest commits", scope, 5, late)).names == ("git_log",)
+                assert (await pipeline.resolve("newest commits", scope, 5, late)).names == ("git_log",)
             let_go.set()

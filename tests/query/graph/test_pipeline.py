@@ -35,45 +35,45 @@ def new_graph(tmp_path: Path) -> NewGraph:
 
 class TestStatus:
     async def test_a_blank_query_is_off(self, new_graph: NewGraph) -> None:
-        orchestrator = patient(new_graph(), Live(TOOLS))
-        async with running(orchestrator):
-            assert await orchestrator.resolve(" \t\n") == Resolution("off")
+        pipeline = patient(new_graph(), Live(TOOLS))
+        async with running(pipeline):
+            assert await pipeline.resolve(" \t\n") == Resolution("off")
 
     async def test_before_it_runs_it_is_being_filled(self, new_graph: NewGraph) -> None:
-        orchestrator = patient(new_graph(), Live(TOOLS))
-        assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="being filled")
+        pipeline = patient(new_graph(), Live(TOOLS))
+        assert await pipeline.resolve("dns") == Resolution("unavailable", cause="being filled")
 
     async def test_while_it_is_filled_first_nobody_waits(self, new_graph: NewGraph) -> None:
         graph = Held(new_graph(), writes=True)
-        orchestrator = patient(graph, Live(TOOLS))
-        async with running(orchestrator, wait=False):
+        pipeline = patient(graph, Live(TOOLS))
+        async with running(pipeline, wait=False):
             await graph.reached.wait()
             # The graph is held until further down: whoever waited for it would wait for ever.
-            assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="being filled")
-            assert orchestrator.keeper.health()["status"] == "filling"
+            assert await pipeline.resolve("dns") == Resolution("unavailable", cause="being filled")
+            assert pipeline.keeper.health()["status"] == "filling"
             graph.release()
-            await until(lambda: orchestrator.keeper.health()["status"] == "ready", "filled")
-            assert await orchestrator.resolve("dns") == answer_of("fresh", ("dns_read",))
+            await until(lambda: pipeline.keeper.health()["status"] == "ready", "filled")
+            assert await pipeline.resolve("dns") == answer_of("fresh", ("dns_read",))
 
     async def test_a_query_opens_a_graph_that_waits_for_the_server_to_settle(self, new_graph: NewGraph) -> None:
         graph = Held(new_graph())
-        orchestrator = patient(graph, Live(TOOLS), limits=Limits(settle_s=None))
-        async with running(orchestrator, wait=False):
+        pipeline = patient(graph, Live(TOOLS), limits=Limits(settle_s=None))
+        async with running(pipeline, wait=False):
             await asyncio.sleep(0)
             assert graph.n_reads == 0
-            assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="being filled")
-            await until(lambda: orchestrator.keeper.health()["status"] == "ready", "filled")
+            assert await pipeline.resolve("dns") == Resolution("unavailable", cause="being filled")
+            await until(lambda: pipeline.keeper.health()["status"] == "ready", "filled")
 
     async def test_a_settled_server_opens_its_graph_without_a_query(self, new_graph: NewGraph) -> None:
-        orchestrator = patient(new_graph(), Live(TOOLS), limits=Limits(settle_s=0.01))
-        async with running(orchestrator, wait=False):
-            await until(lambda: orchestrator.keeper.health()["status"] == "ready", "filled")
+        pipeline = patient(new_graph(), Live(TOOLS), limits=Limits(settle_s=0.01))
+        async with running(pipeline, wait=False):
+            await until(lambda: pipeline.keeper.health()["status"] == "ready", "filled")
 
     async def test_answered_is_fresh_and_nothing_found_is_no_match(self, new_graph: NewGraph) -> None:
-        orchestrator = patient(new_graph(), Live(TOOLS))
-        async with running(orchestrator):
-            assert await orchestrator.resolve("TAGGED") == answer_of("fresh", ("git_read",))
-            assert await orchestrator.resolve("nonesuch") == Resolution("no_match")
+        pipeline = patient(new_graph(), Live(TOOLS))
+        async with running(pipeline):
+            assert await pipeline.resolve("TAGGED") == answer_of("fresh", ("git_read",))
+            assert await pipeline.resolve("nonesuch") == Resolution("no_match")
 
     async def test_what_the_graph_already_holds_answers_while_it_is_refreshed(self, new_graph: NewGraph) -> None:
         graph = new_graph()
@@ -82,106 +82,106 @@ class TestStatus:
         await graph.close()
         live = Live(TOOLS)
         live.hold()
-        orchestrator = patient(new_graph(), live)
-        async with running(orchestrator, wait=False):
-            await until(lambda: orchestrator.keeper.cause is None, "opened")
-            assert await orchestrator.resolve("dns") == answer_of("fresh", ("dns_read",))
+        pipeline = patient(new_graph(), live)
+        async with running(pipeline, wait=False):
+            await until(lambda: pipeline.keeper.cause is None, "opened")
+            assert await pipeline.resolve("dns") == answer_of("fresh", ("dns_read",))
             live.release()
 
 
 class TestCache:
     async def test_one_flight_for_all_who_ask_the_same(self, new_graph: NewGraph) -> None:
         graph = Held(new_graph())
-        orchestrator = patient(graph, Live(TOOLS))
-        async with running(orchestrator):
+        pipeline = patient(graph, Live(TOOLS))
+        async with running(pipeline):
             graph.hold(reads=True)
             before = graph.n_reads
             spellings = ["dns", " DNS ", "Dns", "dns\t"] * 25
-            asked = [asyncio.create_task(orchestrator.resolve(each)) for each in spellings]
+            asked = [asyncio.create_task(pipeline.resolve(each)) for each in spellings]
             await graph.reached.wait()
             asked[0].cancel()
             graph.release()
             answers = await asyncio.gather(*asked[1:])
             assert set(answers) == {answer_of("fresh", ("dns_read",))}
-            assert graph.n_reads - before == 1 == orchestrator.n_reads
+            assert graph.n_reads - before == 1 == pipeline.n_reads
 
     async def test_a_query_seen_before_is_not_asked_of_the_graph(self, new_graph: NewGraph) -> None:
         graph = Held(new_graph())
-        orchestrator = patient(graph, Live(TOOLS))
-        async with running(orchestrator):
-            first = [await orchestrator.resolve(each) for each in ("dns", "nonesuch")]
+        pipeline = patient(graph, Live(TOOLS))
+        async with running(pipeline):
+            first = [await pipeline.resolve(each) for each in ("dns", "nonesuch")]
             before = graph.n_reads
-            assert [await orchestrator.resolve(each) for each in ("DNS", "nonesuch")] == first
+            assert [await pipeline.resolve(each) for each in ("DNS", "nonesuch")] == first
             assert graph.n_reads == before
 
 
 class TestDeadline:
     async def test_a_late_answer_is_kept_for_the_next(self, new_graph: NewGraph) -> None:
         graph = Held(new_graph())
-        orchestrator = patient(graph, Live(TOOLS), deadline_s=0.05)
-        async with running(orchestrator):
+        pipeline = patient(graph, Live(TOOLS), deadline_s=0.05)
+        async with running(pipeline):
             graph.hold(reads=True)
             started = time.perf_counter()
-            assert await orchestrator.resolve("dns") == Resolution("unavailable", cause="too slow")
+            assert await pipeline.resolve("dns") == Resolution("unavailable", cause="too slow")
             assert time.perf_counter() - started > 0.045
             graph.release()
             answer = answer_of("fresh", ("dns_read",))
 
             async def answered() -> bool:
-                return await orchestrator.resolve("dns") == answer
+                return await pipeline.resolve("dns") == answer
 
             await until(answered, "answered")
-            assert orchestrator.n_reads == 1
+            assert pipeline.n_reads == 1
 
 
 class TestChange:
     async def test_a_changed_tool_set_is_answered_from_at_once(self, new_graph: NewGraph) -> None:
         live = Live(TOOLS)
-        orchestrator = patient(new_graph(), live)
-        async with running(orchestrator):
-            assert await orchestrator.resolve("dns") == answer_of("fresh", ("dns_read",))
+        pipeline = patient(new_graph(), live)
+        async with running(pipeline):
+            assert await pipeline.resolve("dns") == answer_of("fresh", ("dns_read",))
             live.tools = [record("dns_write", "dns"), *TOOLS[1:]]
-            orchestrator.keeper.tools_changed()
-            await until(lambda: orchestrator.keeper.n_refreshes == 2 and orchestrator.keeper.is_idle, "refreshed")
-            assert await orchestrator.resolve("dns") == answer_of("fresh", ("dns_write",))
+            pipeline.keeper.tools_changed()
+            await until(lambda: pipeline.keeper.n_refreshes == 2 and pipeline.keeper.is_idle, "refreshed")
+            assert await pipeline.resolve("dns") == answer_of("fresh", ("dns_write",))
 
     async def test_a_change_during_a_refresh_is_followed_by_another(self, new_graph: NewGraph) -> None:
         live, graph = Live(TOOLS), Held(new_graph())
-        orchestrator = patient(graph, live)
-        async with running(orchestrator):
+        pipeline = patient(graph, live)
+        async with running(pipeline):
             graph.hold(writes=True)
-            orchestrator.keeper.tools_changed()
+            pipeline.keeper.tools_changed()
             await graph.reached.wait()
             live.tools = [record("late", "dns")]
             for _ in range(3):
-                orchestrator.keeper.tools_changed()
+                pipeline.keeper.tools_changed()
             graph.release()
-            await until(lambda: orchestrator.keeper.n_refreshes == 3 and orchestrator.keeper.is_idle, "refreshed")
-            assert await orchestrator.resolve("dns") == answer_of("fresh", ("late",))
+            await until(lambda: pipeline.keeper.n_refreshes == 3 and pipeline.keeper.is_idle, "refreshed")
+            assert await pipeline.resolve("dns") == answer_of("fresh", ("late",))
 
     async def test_changes_that_come_fast_wait_for_their_turn_together(self) -> None:
-        orchestrator = patient(EmbeddedGraph(None), Live(TOOLS), limits=Limits(refresh_gap_s=3600))
-        async with running(orchestrator):
-            await until(lambda: orchestrator.keeper.is_idle, "filled")
-            orchestrator.keeper.tools_changed()
-            refresher = orchestrator.keeper
+        pipeline = patient(EmbeddedGraph(None), Live(TOOLS), limits=Limits(refresh_gap_s=3600))
+        async with running(pipeline):
+            await until(lambda: pipeline.keeper.is_idle, "filled")
+            pipeline.keeper.tools_changed()
+            refresher = pipeline.keeper
             await until(lambda: refresher.n_refreshes == 2 and refresher.is_idle, "refreshed at once")
             for _ in range(3):
-                orchestrator.keeper.tools_changed()
+                pipeline.keeper.tools_changed()
                 await asyncio.sleep(0)
-            assert (orchestrator.keeper.n_refreshes, orchestrator.keeper.is_idle) == (2, False)
+            assert (pipeline.keeper.n_refreshes, pipeline.keeper.is_idle) == (2, False)
 
     async def test_a_change_during_the_first_fill_is_followed_by_another(self, new_graph: NewGraph) -> None:
         live, graph = Live(TOOLS), Held(new_graph(), writes=True)
-        orchestrator = patient(graph, live)
+        pipeline = patient(graph, live)
 
         async def late_is_there() -> bool:
             return await n_held(graph, "s") == 3
 
-        async with running(orchestrator, wait=False):
+        async with running(pipeline, wait=False):
             await graph.reached.wait()
             live.tools = [*TOOLS, record("late")]
-            orchestrator.keeper.tools_changed()
+            pipeline.keeper.tools_changed()
             graph.release()
             await until(late_is_there, "the late tool is there", seconds=2)
 
@@ -192,36 +192,36 @@ class TestChange:
         await graph.close()
         live = Live(TOOLS)
         live.hold()
-        orchestrator = patient(new_graph(), live)
-        async with running(orchestrator, wait=False):
-            await until(lambda: orchestrator.keeper.cause is None, "opened")
-            assert (await orchestrator.resolve("dns")).status == "stale"
+        pipeline = patient(new_graph(), live)
+        async with running(pipeline, wait=False):
+            await until(lambda: pipeline.keeper.cause is None, "opened")
+            assert (await pipeline.resolve("dns")).status == "stale"
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            assert orchestrator.keeper.n_refreshes == 1
+            assert pipeline.keeper.n_refreshes == 1
             live.release()
 
     async def test_a_change_while_the_graph_is_down_reaches_it_later(self, tmp_path: Path) -> None:
         live, graph = Live(TOOLS), EmbeddedGraph(tmp_path / "g.lbdb")
-        orchestrator = patient(graph, live, limits=Limits(retry_s=(0.0,)))
+        pipeline = patient(graph, live, limits=Limits(retry_s=(0.0,)))
 
         async def late_is_there() -> bool:
             return await n_held(graph, "s") == 3
 
-        async with running(orchestrator):
+        async with running(pipeline):
             await graph.close()
             live.tools = [*TOOLS, record("late", "dns")]
-            orchestrator.keeper.tools_changed()
-            await until(lambda: orchestrator.keeper.n_refreshes > 2, "failed, and tried again")
+            pipeline.keeper.tools_changed()
+            await until(lambda: pipeline.keeper.n_refreshes > 2, "failed, and tried again")
             await graph.open()
             await until(late_is_there, "the late tool is there", seconds=2)
 
     async def test_a_graph_that_was_emptied_is_filled_again(self, new_graph: NewGraph) -> None:
-        orchestrator = patient(new_graph(), Live(TOOLS))
-        async with running(orchestrator):
-            await orchestrator.graph.write([("MATCH (n:CallableResource) DETACH DELETE n", {})])
-            await orchestrator.graph.write([("MATCH (n:Server) DETACH DELETE n", {})])
-            assert (await orchestrator.resolve("dns")).status != "no_match"
+        pipeline = patient(new_graph(), Live(TOOLS))
+        async with running(pipeline):
+            await pipeline.keeper.graph.write([("MATCH (n:CallableResource) DETACH DELETE n", {})])
+            await pipeline.keeper.graph.write([("MATCH (n:Server) DETACH DELETE n", {})])
+            assert (await pipeline.resolve("dns")).status != "no_match"
 
 
 class TestFill:
@@ -233,18 +233,18 @@ class TestFill:
                     raise ConnectionError("upstream is down")
                 return await super().__call__()
 
-        orchestrator = patient(new_graph(), Flaky(TOOLS))
-        async with running(orchestrator, wait=False) as task:
-            refresher = orchestrator.keeper
+        pipeline = patient(new_graph(), Flaky(TOOLS))
+        async with running(pipeline, wait=False) as task:
+            refresher = pipeline.keeper
             await until(lambda: task.done() or refresher.health()["status"] == "ready", "filled", seconds=5)
             assert not task.done()
 
     async def test_tools_that_change_before_it_can_be_opened_are_introspected_at_once(self) -> None:
         graph, live = FailingGraph("unreachable"), Live(TOOLS)
-        orchestrator = patient(graph, live, limits=Limits(retry_s=(3600,)))
-        async with running(orchestrator, wait=False):
-            await orchestrator.keeper.first_try_done.wait()
-            orchestrator.keeper.tools_changed()
+        pipeline = patient(graph, live, limits=Limits(retry_s=(3600,)))
+        async with running(pipeline, wait=False):
+            await pipeline.keeper.first_try_done.wait()
+            pipeline.keeper.tools_changed()
             await until(lambda: live.n_calls == 2, "introspected", seconds=5)
 
     async def test_a_tool_set_of_any_size_is_held_whole(self, graph: ToolGraph) -> None:
@@ -274,57 +274,57 @@ class Ranker:
 
 class TestRanked:
     async def test_a_query_that_no_tool_bears_is_answered_by_the_ranker(self, new_graph: NewGraph) -> None:
-        orchestrator = patient(new_graph(), Live(TOOLS), ranker=Ranker("git_read"))
-        async with running(orchestrator):
-            assert (await orchestrator.resolve("what changed")).names == ("git_read",)
+        pipeline = patient(new_graph(), Live(TOOLS), ranker=Ranker("git_read"))
+        async with running(pipeline):
+            assert (await pipeline.resolve("what changed")).names == ("git_read",)
 
     async def test_an_answer_is_asked_of_the_ranker_once(self, new_graph: NewGraph) -> None:
         ranker = Ranker("git_read")
-        orchestrator = patient(new_graph(), Live(TOOLS), ranker=ranker)
-        async with running(orchestrator):
+        pipeline = patient(new_graph(), Live(TOOLS), ranker=ranker)
+        async with running(pipeline):
             for _ in range(3):
-                await orchestrator.resolve("what changed")
+                await pipeline.resolve("what changed")
             assert ranker.n_asked == 1
 
     async def test_an_index_that_is_swapped_is_asked_again(self, new_graph: NewGraph) -> None:
         ranker = Ranker("git_read")
-        orchestrator = patient(new_graph(), Live(TOOLS), ranker=ranker)
-        async with running(orchestrator):
-            await orchestrator.resolve("what changed")
+        pipeline = patient(new_graph(), Live(TOOLS), ranker=ranker)
+        async with running(pipeline):
+            await pipeline.resolve("what changed")
             ranker.version, ranker.claimed = "2", "dns_read"
-            assert (await orchestrator.resolve("what changed")).names == ("dns_read",)
+            assert (await pipeline.resolve("what changed")).names == ("dns_read",)
 
     async def test_a_ranker_that_fails_leaves_words_says_so_and_is_not_remembered(self, new_graph: NewGraph) -> None:
         ranker = Ranker("git_read")
-        orchestrator = patient(new_graph(), Live(TOOLS), ranker=ranker)
-        async with running(orchestrator):
+        pipeline = patient(new_graph(), Live(TOOLS), ranker=ranker)
+        async with running(pipeline):
             ranker.works = False
-            found = await orchestrator.resolve("the tagged one")
+            found = await pipeline.resolve("the tagged one")
             assert (found.names, found.cause) == (("git_read",), "not ranked")
             ranker.works = True
-            assert (await orchestrator.resolve("the tagged one")).cause == ""
+            assert (await pipeline.resolve("the tagged one")).cause == ""
 
     async def test_while_the_graph_fails_the_ranker_answers_once_for_all(self, new_graph: NewGraph) -> None:
         ranker, graph = Ranker("git_read"), new_graph()
-        orchestrator = patient(graph, Live(TOOLS), ranker=ranker)
-        async with running(orchestrator):
+        pipeline = patient(graph, Live(TOOLS), ranker=ranker)
+        async with running(pipeline):
             await graph.close()
             for _ in range(5):
-                answer = await orchestrator.resolve("what changed")
+                answer = await pipeline.resolve("what changed")
                 assert (answer.status, answer.names) == ("ranked", ("git_read",))
-                assert answer.cause == f"graph {orchestrator.keeper.cause}"
+                assert answer.cause == f"graph {pipeline.keeper.cause}"
             assert ranker.n_asked == 1
             ranker.works = False
-            assert (await orchestrator.resolve("another")).status == "unavailable"
+            assert (await pipeline.resolve("another")).status == "unavailable"
 
     async def test_before_the_graph_was_filled_the_ranker_answers(self, new_graph: NewGraph) -> None:
         graph = Held(new_graph(), writes=True)
-        orchestrator = patient(graph, Live(TOOLS), ranker=Ranker("git_read"))
-        async with running(orchestrator, wait=False):
+        pipeline = patient(graph, Live(TOOLS), ranker=Ranker("git_read"))
+        async with running(pipeline, wait=False):
             await graph.reached.wait()
-            answer = await orchestrator.resolve("what changed")
+            answer = await pipeline.resolve("what changed")
             assert (answer.status, answer.names, answer.cause) == ("ranked", ("git_read",), "graph being filled")
             graph.release()
-            await until(lambda: orchestrator.keeper.cause is None, "filled")
-            answer = await orchestrator.resolve("what changed")
+            await until(lambda: pipeline.keeper.cause is None, "filled")
+            answer = await pipeline.resolve("what changed")
             assert (answer.status, answer.names, answer.cause) == ("fresh", ("git_read",), "")
