@@ -1,4 +1,4 @@
-"""The file of a usage log: its tables, opening it to write or to read while servers write it, and deleting from it."""
+"""The SQLite file of a usage log: its tables, opening it for writing and for reading, and deleting rows on request."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _WAL_BYTES = 1 << 20
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Raise what SQLite and the system raise as an error of a usage log."""
+    """Raise errors of SQLite and of the system as `UsageError`."""
     try:
         yield
     except UsageError:
@@ -58,7 +58,7 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def check_header(path: Path) -> None:
-    """Check by a file's first bytes that it is a usage log, or empty; SQLite might write to one that it opens."""
+    """Refuse a file that is neither empty nor a usage log, by its first bytes: SQLite may write what it opens."""
     with open_regular(path) as file:
         header = file.read(_APPLICATION.stop)
     application = int.from_bytes(header[_APPLICATION], "big")
@@ -75,7 +75,7 @@ def _table_version(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def open_log(path: Path) -> sqlite3.Connection:
-    """Return a connection to a log, which is made where there is none, with a folder of its user's own.
+    """Return a connection to a log; the file and its folder are created where missing, readable by their user alone.
 
     One thread may use it at a time.
     """
@@ -100,7 +100,7 @@ def open_log(path: Path) -> sqlite3.Connection:
 
 
 def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables where there are none: of several processes one does, and the others find it done."""
+    """Create the tables where there are none; of several processes one does."""
     if _table_version(connection, path):
         return
     # Not IMMEDIATE, which begins an empty file: how it is vacuumed can't be chosen any more. Nor may that be chosen in
@@ -118,9 +118,9 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
 
 @contextmanager
 def snapshot(path: Path) -> Iterator[sqlite3.Connection | None]:
-    """Yield a connection that sees a log as it was when the first row was read; None where nothing was logged yet.
+    """Yield a read-only snapshot of a log, as of the first row that is read; None where nothing was logged yet.
 
-    Nothing of the log is changed or made. Only the thread that asks for it may use it.
+    Only the calling thread may use it.
     """
     if not os.path.lexists(path):
         yield None
@@ -136,7 +136,7 @@ def snapshot(path: Path) -> Iterator[sqlite3.Connection | None]:
 
 @contextmanager
 def connected(path: Path, mode: str, busy_s: float) -> Iterator[sqlite3.Connection]:
-    """Yield a connection to a log that is there, by SQLite's parameters of a URI, waiting so long for others."""
+    """Yield a connection to an existing log, by parameters of SQLite's URI; it waits `busy_s` seconds for locks."""
     with explained(path):
         check_header(path)
         uri = f"{path.absolute().as_uri()}?{mode}"
@@ -156,12 +156,12 @@ _MEANT = {
         ("lists", "tool", f"{DAY_MS} * (day + 1) - 1", "''"),
     )
 }
-"""By table, the condition for the rows that a `Forget` means; what a table has no column of is met by none."""
+"""By table, the condition for the rows that a `Forget` selects; a filter on a missing column selects none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """What to delete: what all of these mean, and everything where they mean nothing.
+    """A filter for rows to delete: all conditions must hold, and without any every row matches.
 
     Args:
         tool: of this tool alone; searches name none, and stay.
@@ -181,8 +181,7 @@ class Forgotten:
 
     Args:
         n_calls, n_searches, n_lists: rows that are gone, or that lost their words.
-        is_clean: whether every byte is gone; else a reader held the file, and what is deleted goes when servers have
-            written some more.
+        is_clean: whether every byte is gone; otherwise a reader held the file, and later writes overwrite the bytes.
     """
 
     n_calls: int
@@ -219,7 +218,7 @@ def forget(path: Path, what: Forget) -> Forgotten:
 
 
 def delete_files(path: Path) -> None:
-    """Delete a log with what stands beside it, such as one that is damaged; a server that writes it begins it anew."""
+    """Delete a log, such as a damaged one, with SQLite's files; a server that writes it creates a new one."""
     with explained(path):
         for suffix in _SUFFIXES:
             with suppress(FileNotFoundError):
@@ -227,9 +226,9 @@ def delete_files(path: Path) -> None:
 
 
 def _wipe(connection: sqlite3.Connection) -> bool:
-    """Make the file anew without free pages, and empty the file of writes; False where somebody keeps that from it.
+    """Vacuum the file and truncate the write-ahead log; return False where another process's lock prevents it.
 
-    SQLite leaves old pages in the file of writes until they are overwritten, and remnants in pages that are in use.
+    SQLite leaves old pages in the write-ahead log until they are overwritten, and remnants in pages that are in use.
     """
     is_anew = True
     try:

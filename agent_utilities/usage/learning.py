@@ -1,8 +1,4 @@
-"""What a usage log teaches of one server.
-
-Three things: how much each tool was used of late, which tools go together or follow one another, and which requests a
-tool answered.
-"""
+"""Learns from a usage log: how much tools were used recently, which are called together, and past requests."""
 
 from __future__ import annotations
 
@@ -39,7 +35,7 @@ MOST_TOOLS = 20
 MOST_STEPS = 3
 """How often one session counts for one pair of tools that follow one another."""
 MOST_PAIRS = 10_000
-"""Pairs of either kind that are told, those counted most."""
+"""The most pairs of either kind that are returned: those with the highest counts."""
 MOST_OF_A_TOOL = 20
 """Past requests of a tool that are kept."""
 LONGEST_REQUEST = 500
@@ -52,10 +48,10 @@ _WORD = re.compile(r"\w+")
 
 
 def read_learned(path: Path, server: str, subject: str, now_ms: int) -> Learned:
-    """Return what the calls of a server that succeeded teach, those of one subject or of everybody.
+    """Return what is learned from the successful calls of a server, by one subject or by everybody.
 
-    It takes up to a second, and belongs in a thread. Where there is no log, or an empty one, nothing was learned; where
-    it can't be read (`UsageError`), what was learned before is still the best there is.
+    It takes up to a second: run it in a thread. A missing or empty log gives `NOTHING_LEARNED`; one that can't be read
+    raises `UsageError`, and callers keep what they learned before.
 
     Args:
         subject: who made the calls, as the salted hash that the log has; everybody where blank.
@@ -67,7 +63,7 @@ def read_learned(path: Path, server: str, subject: str, now_ms: int) -> Learned:
         whose = {"server": server, "subject": subject}
         uses = _recent_uses(_steps(connection, whose), now_ms)
         pairs = sequences(_steps(connection, whose))
-        requests = {tool: kept for tool, found in _requests(connection, whose) if (kept := different_requests(found))}
+        requests = {tool: kept for tool, texts in _requests(connection, whose) if (kept := different_requests(texts))}
     parts = (uses, requests, pairs.used_with, pairs.followed_by)
     if not any(parts):
         return NOTHING_LEARNED
@@ -90,7 +86,7 @@ def _steps(connection: sqlite3.Connection, whose: dict[str, str]) -> Iterator[St
 
 
 def _recent_uses(steps: Iterable[Step], now_ms: int) -> dict[str, float]:
-    """Return how much tools were used of late, to four digits, those that still count.
+    """Return how much each tool was used recently, to four digits; negligible ones are left out.
 
     A call counts half after each half-life; of the calls of one session each tool's sum counts by its logarithm, so
     that a loop of a million calls weighs as fourteen sessions with one each, and not as a million. Requests that stand
@@ -147,18 +143,18 @@ def _most_counted(pairs: Counter[tuple[str, str]]) -> dict[tuple[str, str], int]
 
 
 def _requests(connection: sqlite3.Connection, whose: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
-    found: dict[str, dict[str, None]] = defaultdict(dict)
+    by_tool: dict[str, dict[str, None]] = defaultdict(dict)
     of_session: Counter[tuple[str, str]] = Counter()
     statement = f"SELECT tool, session, request FROM calls WHERE {_OF_WHOM} AND request <> '' ORDER BY id DESC"
     for tool, session, request in connection.execute(statement, whose):
-        requests = found[tool]
+        requests = by_tool[tool]
         if len(requests) >= _MOST_READ or request in requests:
             continue
         of_session[tool, session] += bool(session)
         if of_session[tool, session] <= _MOST_OF_A_SESSION:
             requests[request] = None
-    for tool in sorted(found):
-        yield tool, list(found[tool])
+    for tool in sorted(by_tool):
+        yield tool, list(by_tool[tool])
 
 
 def different_requests(newest_first: Iterable[str]) -> tuple[str, ...]:
@@ -166,14 +162,14 @@ def different_requests(newest_first: Iterable[str]) -> tuple[str, ...]:
 
     Blank ones, ones of less than three letters, and ones that say what a newer one says are dropped.
     """
-    found: list[tuple[str, frozenset[str]]] = []
+    kept: list[tuple[str, frozenset[str]]] = []
     for request in newest_first:
         text = " ".join(request[: 2 * LONGEST_REQUEST].split())[:LONGEST_REQUEST].rstrip()
         if sum(map(str.isalpha, text)) < _LEAST_LETTERS:
             continue
         words = frozenset(_WORD.findall(text.casefold()))
-        if all(len(words & others) < _SAME * len(words | others) for _, others in found):
-            found.append((text, words))
-        if len(found) == MOST_OF_A_TOOL:
+        if all(len(words & others) < _SAME * len(words | others) for _, others in kept):
+            kept.append((text, words))
+        if len(kept) == MOST_OF_A_TOOL:
             break
-    return tuple(text for text, _ in reversed(found))
+    return tuple(text for text, _ in reversed(kept))

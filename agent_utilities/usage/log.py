@@ -1,7 +1,7 @@
-"""The log that servers write calls to: behind them, in batches, and never so that a call waits or fails for it.
+"""`UsageLog` writes events to a file in the background, in batches; no call waits for it or fails by it.
 
-Events wait in memory, which is bounded. One batch after another is handed to a daemon thread, which opens, writes and
-prunes the file: a disk that hangs holds back neither a call nor a stop.
+Events wait in a bounded queue. A daemon thread takes one batch after another, and opens, writes and prunes the file: a
+disk that hangs delays neither a call nor a stop.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:  # SQLite is loaded by the thread, and by no server that logs 
 logger = logging.getLogger("agent_utilities.usage")
 
 _EVENT_BYTES = 700
-"""What an event takes at most without its words: the object, its place, and texts that it has to itself."""
+"""The most that an event takes without its words: the object, its slot, and its own texts."""
 _CHARACTER_BYTES = 4
 _WORTH_ANOTHER_TRY = frozenset({"locked", "full", "read-only"})
-"""Causes that have nothing to do with what was to be written."""
+"""Causes that don't lie in the events: these are written again later."""
 
 
 class UsageLog:
@@ -41,9 +41,9 @@ class UsageLog:
     """
 
     batch_s = 0.4
-    """Seconds that an event waits for others: what a kill loses is of less than a second."""
+    """Seconds that an event waits for others; a kill loses those of less than a second."""
     most_bytes = 8 << 20
-    """What waiting events may weigh; the oldest go first."""
+    """The most bytes of waiting events; the oldest are dropped first."""
     pause_s = 5.0
     """Seconds until a failed write is tried again."""
     end_s = 2.0
@@ -58,10 +58,10 @@ class UsageLog:
         self.on_written: Callable[[], None] = lambda: None
         """Called after each batch that was written."""
         self.problem: UsageError | None = None
-        """Why nothing is written just now, if so."""
+        """The error of the last write; None while writing works."""
         self._bounds = bounds
         self._store: UsageStore | None = None
-        """The file, for the thread alone."""
+        """The open file; used by the thread alone."""
         self._waiting: deque[Event] = deque()
         self._bytes = 0
         self._any, self._stopping = asyncio.Event(), asyncio.Event()
@@ -70,7 +70,7 @@ class UsageLog:
         self._without_secrets = lru_cache(maxsize=128)(without_secrets)
 
     def record(self, event: Event) -> None:
-        """Have an event logged: microseconds, and no I/O. For the event loop that `run` is on."""
+        """Queue an event, without I/O; call it on the event loop of `run`."""
         self.n_recorded += 1
         if self.problem is not None and not self.problem.is_temporary:
             self.n_lost += 1
@@ -79,13 +79,13 @@ class UsageLog:
         self._bound(_weight(event))
 
     def health(self) -> dict[str, str | int]:
-        """Return the state for `/ready`: nothing of it keeps a server from being ready."""
+        """Return the state for `/ready`; a failing log does not make a server unready."""
         state = "logging" if self.problem is None else "failing" if self.problem.is_temporary else "stopped"
         counts = {"n_written": self.n_written, "n_waiting": len(self._waiting), "n_lost": self.n_lost}
         return {"state": state, "cause": self.problem.cause if self.problem else "", **counts}
 
     async def run(self) -> None:
-        """Write what is recorded, until cancelled; then what is left, within a bound."""
+        """Write recorded events until cancelled; then the rest, for at most `end_s` seconds."""
         writing = asyncio.create_task(self._write_batches())
         try:
             await asyncio.wait([writing])
@@ -113,7 +113,7 @@ class UsageLog:
         await in_daemon_thread(self._close)
 
     async def _try(self) -> None:
-        """Have all that waits written, and note what came of it."""
+        """Write all waiting events in a thread, and note success or failure."""
         events, self._bytes = list(self._waiting), 0
         self._waiting.clear()
         self._any.clear()
@@ -139,7 +139,7 @@ class UsageLog:
                 self.on_written()
 
     def _bound(self, n_added: int) -> None:
-        """Take note of bytes that were added to what waits, and drop the oldest where that is too much."""
+        """Count bytes added to the queue, and drop the oldest events while it is over its bound."""
         self._bytes += n_added
         while self._bytes > self.most_bytes:
             self._bytes -= _weight(self._waiting.popleft())
@@ -150,7 +150,7 @@ class UsageLog:
     # -- in a thread -------------------------------------------------------------------------------------------------
 
     def _write(self, events: list[Event]) -> None:
-        """Write events, and prune where that is due; where there is neither a file nor an event, nothing is made."""
+        """Write events, and prune where that is due; without a file and events, create nothing."""
         if self._store is None and not events and not self.path.exists():
             return
         try:

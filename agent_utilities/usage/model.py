@@ -40,7 +40,7 @@ _BY_SQLITE: dict[int, Cause] = {
     **dict.fromkeys((11, 26), "corrupt"),  # CORRUPT, NOTADB
     **dict.fromkeys((13, 4874), "full"),  # FULL, IOERR_SHMSIZE
 }
-"""By SQLite's result codes: the module that names them is loaded by no server that logs nothing."""
+"""Causes by SQLite's result codes, written as numbers so that `sqlite3` is imported only by servers that log."""
 _BY_SYSTEM: dict[int | None, Cause] = {
     **dict.fromkeys((errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)), "full"),
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT), "read-only"),
@@ -80,7 +80,7 @@ def usage_error(error: Exception, path: Path) -> UsageError:
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 PRUNE_S = 3600.0
-"""The most seconds between two looks at what is too old."""
+"""The most seconds between two prunings."""
 
 _ROW_BYTES = 512
 """What a row takes at most by and large: some 150 bytes by measurement, and the words that led to a call."""
@@ -90,7 +90,7 @@ _BESIDE_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a tool that the caller was permitted, over.
+    """A finished call of a tool that its caller was permitted.
 
     Args:
         at_ms: when it was over, in UTC epoch milliseconds.
@@ -123,7 +123,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search by `tool_search`, or a query of a list: what it bears of a `Call`, and how many tools it found."""
+    """A search by `tool_search`, or the query of a list; fields are those of a `Call`, and how many tools matched."""
 
     at_ms: int
     server: str
@@ -135,7 +135,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """How often a tool was listed in a while, which ended at `at_ms`; named as in a `Call`.
+    """How often a tool was listed in an interval that ended at `at_ms`; fields are named as in a `Call`.
 
     Args:
         n_lists: how many lists it stood in.
@@ -151,7 +151,7 @@ class Listed:
 
 
 Event = Call | Search | Listed
-"""What the log keeps: never arguments, results, tokens or addresses."""
+"""The events that the log stores: never arguments, results, tokens or addresses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,18 +170,18 @@ class UsageBounds:
 
     @property
     def file_bytes(self) -> int:
-        """What the file may take once it is pruned."""
+        """The most bytes of the file after it was pruned."""
         return max(_LEAST_BYTES, self.rows * _ROW_BYTES)
 
     @property
     def disk_bytes(self) -> int:
-        """What it may ever take on the disk, with what was written beside it: then nothing more is written."""
+        """The most bytes on disk, with the files that SQLite writes beside it; at this size writing stops."""
         return 2 * self.file_bytes + _BESIDE_BYTES
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What the calls of everybody, or of one subject, teach.
+    """What is learned from the calls of everybody, or of one subject.
 
     Args:
         version: differs where anything below does; empty where nothing was learned.
@@ -207,27 +207,27 @@ EVERYBODY = ""
 NOBODY = "-"
 """The scope of callers who did not authenticate, where usage counts for each subject: nothing is learned for them."""
 N_NEAR = 8
-"""The most tools that a request stands near to."""
+"""The most tools that one trail holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageSource:
-    """Where it is known from what was called."""
+    """The source from which a server learns what was called."""
 
     read: Callable[[str], Learned]
-    """Returns what the log teaches in a scope; it may take long, and fail."""
+    """Reads what the log teaches in a scope; may take long, and may raise."""
     is_shared: bool = True
-    """Whether everybody's calls teach everybody; else each subject's teach them alone."""
+    """Whether all callers learn from all calls; otherwise each subject learns from their own alone."""
 
 
-def usage_file(server: str, given: str = "") -> Path:
+def usage_file(server: str, path: str = "") -> Path:
     """Return the file of a server's log.
 
     Args:
-        given: the file that the operator names, `MCP_USAGE_FILE`; one in the user's state folder where blank.
+        path: the file that the operator names, `MCP_USAGE_FILE`; one in the user's state folder where blank.
     """
-    if given:
-        return expanded(given)
+    if path:
+        return expanded(path)
     return own_folder("state") / "usage" / f"{re.sub(r'[^A-Za-z0-9._-]', '_', server)[:100] or 'server'}.db"
 
 

@@ -1,7 +1,7 @@
-"""A request without what looks like a secret: it is written down in no other form.
+"""Removes what looks like a secret from requests, before they are written to a log.
 
-What several words say together, such as `the password is ...`, is one table of rules over the text (`_RULES`); what a
-word looks like by itself is told by its shape, and by whether its letters follow one another as in a language.
+A table of rules over the text (`_RULES`) recognises secrets by the words around them, such as `the password is ...`. A
+single word is recognised by its shape, and by whether its letters follow one another as in a language.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONGEST_REQUEST = 500
 _KEY_BLOCK = re.compile(r"(?<!-)-{2,}\s*BEGIN\b.*?(?:(?<!-)-{2,}\s*END\b[^-]*-{2,}|\Z)", re.DOTALL)
 _INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u180b\u180c\u180d\u180f")
 
-# -- what secrets are called, what leads to them, and what they look like ---------------------------------------------
+# -- names of secrets, words that lead to them, and their shapes -------------------------------------------------------
 
 _EDGES = r"[\"'`()\[\]{}<>,.;:!?*-]*"
 _PASSWORD = (
@@ -29,24 +29,24 @@ _PASSWORD = (
     r"|密码|密碼|パスワード|비밀번호"
 )
 _FIGURES = "pin|otp|cvv|cvc"
-"""What has figures: `the pin is bent` tells none."""
+"""Names of secrets made of figures: `the pin is bent` holds none."""
 _NAMED = (
     rf"{_PASSWORD}|secret|token|credentials?|(?:api|access|secret|private)[-_ ]?key|authorization|session[-_]?id|sid"
     rf"|(?:license|encryption|signing|auth)[-_]?key|ssn|iban|{_FIGURES}"
 )
 _KEY = rf"(?:{_NAMED}|key|pass|auth|cookie)"
-"""What is a key where a sign says so; the last ones are ordinary words besides."""
+"""Names of keys before a sign such as `=`; the last ones are ordinary words elsewhere."""
 _PHRASE = (
     rf"(?:{_PASSWORD}|mnemonic|(?:seed|recovery|secret|wallet) (?:phrase|words)|(?:mot|mots) de passe|phrase secrète)"
 )
-"""What announces words."""
+"""Names of secrets made of words."""
 _CODE = (
     r"(?:(?:verification|security|recovery|backup|one-time|2fa|mfa|access|login|log-in|sign-in|door|gate|alarm|unlock"
     r"|entry|confirmation|pin|sms|reset|safe) (?:codes?|keys?|combination)"
     r"|(?:licen[cs]e|product|activation|setup|serial) (?:key|number|code)"
     r"|serial|passcode|otp|pin|(?:app|application) password)"
 )
-"""What announces figures and groups."""
+"""Names of secrets made of figures or of groups."""
 _BESIDE = "for|of|to|on|pour|für|para|do|du|de|voor"
 _END = (
     rf"{_EDGES}(?:{_BESIDE}|and|or|but|then|in|at|with|by|from|please|now|today|again|here|so|when|which|that|because"
@@ -61,20 +61,20 @@ _STATES = (
 _NO_STATE = (
     rf"(?:(?=[\"'`])|(?!{_EDGES}{_STATES}{_EDGES}(?: than\b| {_END}|$)|(?=\S{{1,5}}(?!\S)){_STATES}{_EDGES}(?!\S)))"
 )
-"""Not how a secret is: `the password is expired` announces none."""
+"""Excludes what describes a secret: `the password is expired` holds none."""
 _ABOUT = (
     r"(?:rotation|policy|strength|generator|prompt|field|column|page|file|files|reset|manager|length|rules?|hash\w*"
     r"|screen|warning|backup|guide|detection|devices?|techniques?|changes?|changer|entry|input|dialog|form|check\w*"
     r"|require\w*|protect\w*|expir\w*|recovery|storage|text|must|should|can|may|does|do|has|have|will|appears?|works?"
     rf"|fails?|is|are|was|were|oublié|vergessen|ändern|\w+ing){_EDGES}(?!\S)"
 )
-"""What may follow a secret's name where the secret itself is spoken of."""
+"""Words after a secret's name where the text is about secrets and holds none."""
 _LINKS = "(?:is:?|are:?|was|ist|lautet|est|es|é|[:=-]|:=|[=-]>) "
 _LINK = rf"(?:(?<=[:=]) (?:is )?|(?: (?:{_BESIDE})(?: \S+){{0,3}}?)? {_LINKS})"
-"""What leads from a secret's name to the secret: `the PIN of the card is 1234`."""
+"""Words between a secret's name and the secret: `the PIN of the card is 1234`."""
 _SCHEME = "(?:bearer|basic|token|digest|apikey|negotiate)"
 _NO_WORD = r"(?=\S{4})(?=\S*(?:[\d@#$%^&+=~|\\]|\w[!*<>?]\w))"
-"""Before what has a figure or a sign that words have not."""
+"""Looks ahead for a figure, or for a sign that ordinary words don't have."""
 _SENTENCE = rf"(?!{_END})\S+(?: (?!{_END})\S*[^\s,;!?.](?!\S)){{0,24}}(?: (?!{_END})\S+)?"
 _FIGURED = r"(?=\S*\d(?:\S*\d|\S* \S*\d){2})\S*\d\S*(?: \S*\d\S*)*"
 """Words with figures, three at least."""
@@ -107,20 +107,20 @@ _RULES = (
     rf"(?P<secret>(?=\S+ (?!{_END})\S){_SENTENCE})",
     rf"{_AT_WORD}{_CODE}{_EDGES}{_LINK}(?P<secret>{_GROUPS})",
     rf"{_AT_WORD}{_CODE}{_EDGES}(?:{_LINK}| )(?P<secret>{_FIGURED})",
-    # What is given as one: `use ... as the password`
+    # A word named as one: `use ... as the password`
     *(
         rf"(?<!\S){lead}(?P<secret>\S+) as (?:(?:the|a|my|your|new) )*(?:{_PHRASE}|{_CODE})\b"
         for lead in ("(?:use|enter|type|set) ", _NO_WORD)
     ),
 )
-"""What words around a secret tell of it: the words that `secret` touches are dropped."""
+"""Patterns of secrets with the words around them; words that the group `secret` touches are dropped."""
 _GROUPED = (
     rf"{_GROUPS}|(?<![^\W_])(?:(?:[A-Z0-9]{{3,6}}-){{2,}}[A-Z0-9]{{3,6}}|(?:[a-z0-9]{{4,6}}-){{2,}}[a-z0-9]{{4,6}})\b"
 )
 _FEWEST_OF_GROUPS = 12
 """Characters of a key in groups, at least."""
 
-# -- what a word is by itself -----------------------------------------------------------------------------------------
+# -- single words ------------------------------------------------------------------------------------------------------
 
 _LONGEST_WORD = 200
 """Characters of the longest word that is taken for one."""
@@ -171,7 +171,7 @@ def without_secrets(text: str, most: int = 4_096) -> str:
 
     Dropped are keys, tokens and what else follows no language; what stands after `password:`, `token=`, `Bearer` and
     the like; mail and network addresses; of URLs that hold one of these all but the host; numbers of nine digits or
-    more, in groups too. A password that is an ordinary word, and that nothing announces, can't be told from one.
+    more, in groups too. A password that is an ordinary word, and that nothing announces, is not recognised.
 
     What is left is in Unicode's compatibility form, one space between words.
 
@@ -189,16 +189,16 @@ def without_secrets(text: str, most: int = 4_096) -> str:
 
 
 def _secrets(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where secrets begin and end that no word tells by itself."""
+    """Yield the spans of secrets that only the words around them, or several words together, show."""
     # Compiled with the first request that is written, in the log's thread: that takes some 80 ms.
     for rule in _RULES:
-        yield from (found.span("secret") for found in re.finditer(rule, text, re.IGNORECASE))
-    yield from (found.span() for found in re.finditer(_GROUPED, text) if _is_key(re.split("[ -]", found[0])))
+        yield from (match.span("secret") for match in re.finditer(rule, text, re.IGNORECASE))
+    yield from (match.span() for match in re.finditer(_GROUPED, text) if _is_key(re.split("[ -]", match[0])))
     yield from _long_numbers(text)
 
 
 def _is_key(groups: list[str]) -> bool:
-    """Return whether groups are those of one key: figures and letters among each other, in no pattern."""
+    """Return whether groups form one key: figures and letters mixed, without a pattern."""
     shapes = ["".join("9" if letter.isdigit() else "a" for letter in group) for group in groups]
     n_mixed = sum("9" in shape and "a" in shape for shape in shapes)
     n_wanted = 1 if all(group.upper() == group for group in groups) else (len(groups) + 1) // 2
@@ -217,7 +217,7 @@ def _words(text: str, most: int) -> list[str]:
 
 
 def _seen(letter: str) -> str:
-    """Return a character as it is read: every dash as one, nothing for what is not seen."""
+    """Return a character as readers see it: one dash for every kind, nothing for invisible ones."""
     if letter.isspace() or letter.isascii():
         return letter if letter.isspace() or letter.isprintable() else ""
     if letter in _INVISIBLE or "\ufe00" <= letter <= "\ufe0f":

@@ -1,4 +1,4 @@
-"""What a usage log tells its operator: calls, what was listed for nothing, searches that found nothing."""
+"""Reports of a usage log for its operator: calls, tools that are listed and never called, searches without a match."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class UncalledTool:
 
 @dataclass(frozen=True, slots=True)
 class EmptySearch:
-    """A search that found nothing, by its words, and how often."""
+    """The words of a search without a match, and how often they were sent."""
 
     server: str
     request: str
@@ -55,15 +55,15 @@ class EmptySearch:
 
 @dataclass(frozen=True)
 class UsageReport:
-    """What was called since a moment.
+    """What was called in a period.
 
     Args:
         calls_by_day: the day, counted from the epoch in UTC, and how many calls it saw; days without one left out.
         servers: all calls of each server and upstream, by their number; `tools` likewise.
-        uncalled: what was listed and never called, the dearest first.
+        uncalled: what was listed and never called, most tokens first.
         n_listed_tokens: what all lists cost in prompts.
-        n_searches, n_empty_searches: how many there were, and how many of them found nothing.
-        empty_searches: those that found nothing and whose words are kept, by their number.
+        n_searches, n_empty_searches: how many there were, and how many of them had no match.
+        empty_searches: those without a match whose words are logged, by their number.
     """
 
     calls_by_day: dict[int, int]
@@ -96,7 +96,7 @@ _EMPTY_SEARCHES = f"""SELECT server, request, count(*) FROM searches
 def read_report(
     path: Path, now_ms: int, *, server: str | None = None, days: int = 30, subject: str | None = None
 ) -> UsageReport:
-    """Return what a log tells of the last days, whole ones of UTC with today; nothing where there is no log.
+    """Return the report of the last days, whole ones of UTC with today; an empty one where there is no log.
 
     Args:
         subject: whose calls and searches; None for everybody's. Lists are everybody's always.

@@ -1,4 +1,4 @@
-"""A usage log that is open: rows in, and out what is too old or too much. Synchronous, and for one thread at a time."""
+"""`UsageStore` writes events to a usage log and prunes it by age and size; synchronous, one thread at a time."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _WHOSE = {
     "calls": "coalesce(nullif(subject, ''), nullif(session, ''), tool)",
     "searches": "coalesce(nullif(subject, ''), session)",
 }
-"""Whom a row counts for where its log is full; a request that stands alone counts for its tool."""
+"""Whose quota of a full log a row uses; a request without a session uses that of its tool."""
 _SHARE = 0.01
-"""Which part of a full log's rows everybody may have before others with less lose theirs."""
+"""The share of a full log's rows that each may keep before those with fewer rows lose any."""
 
 _Value = str | int | float
 _Row = tuple[_Value, ...]
@@ -54,7 +54,7 @@ _PAGES = "SELECT * FROM pragma_page_count, pragma_freelist_count, pragma_page_si
 
 
 class UsageStore:
-    """A usage log that is open; several processes may have one file open."""
+    """An open usage log; several processes may have one file open."""
 
     def __init__(self, path: Path, bounds: UsageBounds) -> None:
         self._path = path
@@ -78,11 +78,11 @@ class UsageStore:
 
     @property
     def is_due(self) -> bool:
-        """Whether so much was written, or so long ago was it pruned, that it should be again."""
+        """Whether the log should be pruned: much was written since the last time, or that was long ago."""
         return self._n_unchecked * _CHECKS_PER_FILL >= self._bounds.rows or time.monotonic() >= self._prune_at_s
 
     def prune(self, now_ms: int) -> None:
-        """Delete rows until the log keeps its bounds, and give back what the file no longer needs."""
+        """Delete rows until the log is within its bounds, and return free pages to the system."""
         self._n_unchecked, self._prune_at_s = 0, time.monotonic() + PRUNE_S
         connection, bounds = self._connection, self._bounds
         with explained(self._path):
@@ -101,19 +101,19 @@ class UsageStore:
                 if (n_pages - n_empty) * page_bytes <= bounds.file_bytes or rows == 0:
                     break
                 rows //= 2  # rows much longer than most: the bound in bytes holds all the same
-            # Empty pages are given back to the system where they are many, or the file is larger than it may be.
+            # Empty pages go back to the system where they are many, or the file is larger than it may be.
             if n_empty > _TOO_MANY * n_pages or n_pages * page_bytes > bounds.file_bytes:
                 # A page at a time, each a row without columns, of which `execute` takes the first alone.
                 connection.executescript("PRAGMA incremental_vacuum")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
-        """Close the file; the last process to do so works in what was written beside it."""
+        """Close the file; the last process to do so checkpoints the write-ahead log."""
         with suppress(sqlite3.Error):
             self._connection.close()
 
     def _follow(self) -> None:
-        """Begin the file anew where it was moved or deleted: SQLite would go on writing what nobody can find."""
+        """Open a new file where the old one was moved or deleted: SQLite would go on writing to one without a name."""
         if _identity(self._path) != self._file:
             self.close()
             self._connection = open_log(self._path)
@@ -132,7 +132,7 @@ class UsageStore:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from another one that later stands at the same path, or None where there is none."""
+    """Return the identity of a file, by which a later one at the same path differs; None where there is none."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
