@@ -1,4 +1,4 @@
-"""An OpenID issuer's keys: found by discovery, followed as they rotate, kept for a day while it is down."""
+"""An OpenID issuer's keys: discovered, refreshed as they rotate, and kept for a day while the issuer is down."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from agent_utilities.access.refusals import RETRY_S
 from agent_utilities.errors import AgentUtilitiesError
 
 FRESH_S = 3600
-"""Seconds after which keys are asked for again, so that one that was withdrawn is no longer taken."""
+"""Seconds after which keys are fetched again, so that a withdrawn one is no longer accepted."""
 KEPT_S = 24 * 3600
-"""Seconds for which keys are taken while their issuer can't be asked."""
+"""Seconds for which keys are accepted while their issuer can't be reached."""
 LATER_S = 60
-"""Seconds until known keys are asked for again, where that failed."""
+"""Seconds until known keys are fetched again after a failure."""
 _ANSWER_S = 5
 _MOST_BYTES = 256 << 10
 
@@ -34,7 +34,7 @@ _KEY_TYPES: Mapping[object, type[SigningKey]] = {"RSA": RSAKey, "EC": ECKey, "OK
 
 
 class IssuerUnreachable(AgentUtilitiesError, RuntimeError):
-    """An issuer that can't be asked, or whose answer can't be used."""
+    """An issuer can't be reached, or its response can't be used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +44,8 @@ class Keys:
     Args:
         document: what it says of itself.
         signing: its keys that check signatures.
-        fetched_at: when it was asked, in seconds since 1970.
-        fresh_until: until when it is not asked again for known keys.
+        fetched_at: when they were fetched, in seconds since 1970.
+        fresh_until: until when known keys are not fetched again.
     """
 
     document: Mapping[str, Any]
@@ -102,14 +102,14 @@ def read_keys(key_set: object) -> tuple[SigningKey, ...]:
 
 
 class Issuer:
-    """An issuer, which is asked for its keys when they are first needed, each hour, and where a token has a new one.
+    """Fetches an issuer's keys when they are first needed, each hour, and where a token names a new one.
 
     However many tokens come, one request at a time asks it, and once in some seconds.
 
     Args:
         url: the issuer, as its tokens spell it.
         clock: seconds since 1970.
-        retry_s: seconds between two times that it is asked.
+        retry_s: seconds between two fetches at least.
     """
 
     def __init__(self, url: str, clock: Callable[[], float] = time.time, retry_s: float = RETRY_S) -> None:
@@ -129,7 +129,7 @@ class Issuer:
             IssuerUnreachable: there are none.
         """
         known = self.known
-        # While one request asks for known keys again, the others go on with them.
+        # While one request fetches known keys again, the others use them on.
         if known is None or (self.clock() >= known.fresh_until and not self._asking.locked()):
             known = await self.renewed(known)
         if known is None or self.clock() >= known.fetched_at + KEPT_S:
@@ -137,7 +137,7 @@ class Issuer:
         return known
 
     async def renewed(self, than: Keys | None) -> Keys | None:
-        """Return newer keys than those that won't do; the same where the issuer can't be asked, or was just now."""
+        """Return newer keys than the given ones; the same where the issuer can't be reached, or was just now."""
         async with self._asking:
             now = self.clock()
             if self.known is not than or now < self._ask_after:
@@ -154,7 +154,7 @@ class Issuer:
             return self.known
 
     def tell(self, trouble: str) -> None:
-        """Say once that the issuer can't be asked, and once that it can again."""
+        """Log once that the issuer can't be reached, and once that it can again."""
         if trouble and not self.trouble:
             logger.warning("the issuer %s can't be asked; known keys are taken for 24 h: %s", self.url, trouble)
         elif self.trouble and not trouble:
@@ -171,7 +171,7 @@ class Issuer:
         return Keys(document, read_keys(await self.ask("GET", document["jwks_uri"])), now, now + FRESH_S)
 
     async def ask(self, method: str, url: str, **how: Any) -> object:
-        """Return an answer of the issuer's; a redirect is none.
+        """Return the JSON of a response; redirects are not followed.
 
         Raises:
             httpx2.HTTPError: there is none, or it is no success.

@@ -1,4 +1,4 @@
-"""The access tokens of an OpenID issuer, verified: JWTs by its keys, opaque ones by asking it.
+"""Verifies access tokens of an OpenID issuer: JWTs by its keys, opaque ones by introspection.
 
 FastMCP's `JWTVerifier` takes one algorithm, tokens without an end or a subject, and ID tokens, and does not say why it
 refuses one; so only the interface is FastMCP's, and signatures are joserfc's.
@@ -32,12 +32,12 @@ from agent_utilities.access.token_file import PREFIX
 LEEWAY_S = 30
 """Seconds that clocks may differ by. None for the end of a token, which an issuer chooses with that in mind."""
 OPAQUE_S = 10
-"""Seconds for which an issuer's word on an opaque token is taken, so that one that is revoked there is out soon."""
+"""Seconds for which an introspected token is cached: one that is revoked at its issuer is refused soon after."""
 _REFUSED_S = 3
-"""Seconds for which its refusal is: the issuer may not know of a new one everywhere at once."""
+"""Seconds for which a refusal is cached: the issuer may not know of a new token everywhere at once."""
 _N_KNOWN, _N_STRANGERS, _WAIT_S = 10_000, 4, 5
-"""How many opaque tokens are remembered as good, and as refused; how many that are neither are asked about at once, and
-the seconds that one waits for that."""
+"""How many opaque tokens are cached as good, and as refused; how many unknown ones are introspected at once, and the
+seconds that one waits for its turn."""
 _OPAQUE = re.compile(rf"(?!{PREFIX})[A-Za-z0-9._~+/-]+=*")
 """What may be one: RFC 6750 §2.1, and none of a file's."""
 _MEMO_BYTES = 16 << 20
@@ -68,7 +68,7 @@ Seen = TLRUCache[str, tuple[AccessToken, float]]
 
 
 def remembering(clock: Callable[[], float] = time.time) -> Seen:
-    """Return what remembers verified tokens, within a bound of bytes, and none past its end.
+    """Return a cache of verified tokens, bounded in bytes, that drops each at its end.
 
     Args:
         clock: seconds since 1970.
@@ -88,7 +88,7 @@ class OidcVerifier(TokenVerifier):
         issuer: whose tokens are taken.
         audience: whom they must be for; the endpoint's URL where blank.
         scopes: what each must hold.
-        client: the id and secret to ask about opaque tokens with; these are refused where None.
+        client: id and secret for the introspection of opaque tokens; these are refused where None.
     """
 
     def __init__(
@@ -100,24 +100,24 @@ class OidcVerifier(TokenVerifier):
         self._seen = remembering(issuer.clock)
         self._seen_by: Keys | None = None
         self._good: LRUCache[bytes, None] = LRUCache(_N_KNOWN)
-        """Opaque tokens that were good when they were asked about last."""
+        """Opaque tokens that were good at their last introspection."""
         self._refused: TTLCache[bytes, refusals.Reason] = TTLCache(_N_KNOWN, _REFUSED_S, issuer.clock)
         self._asking: WeakValueDictionary[bytes, anyio.Lock] = WeakValueDictionary()
         self._senders: WeakValueDictionary[str, anyio.CapacityLimiter] = WeakValueDictionary()
         self._strangers = anyio.CapacityLimiter(_N_STRANGERS)
 
     def bind(self, resource: str) -> None:
-        """Take the endpoint's URL, with or without a slash at its end, as the audience where there is no other."""
+        """Accept the endpoint's URL, with or without a slash at its end, as the audience where none is configured."""
         if not self._audience:
             self._audiences = {resource.rstrip("/"), resource.rstrip("/") + "/"}
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return whom a token speaks for, or None with the reason noted."""
+        """Return the caller that a token identifies, or None with the reason noted."""
         try:
             known = self._seen.get(token)
-            found = await self._verified(token) if known is None else known[0]
+            verified = await self._verified(token) if known is None else known[0]
             note()
-            return found
+            return verified
         except TokenRefused as refused:
             note(refused.reason)
         except IssuerUnreachable:
@@ -126,7 +126,7 @@ class OidcVerifier(TokenVerifier):
 
     async def _verified(self, token: str) -> AccessToken:
         if (jwt := read(token)) is None:
-            return await self._asked_about(token)
+            return await self._verified_opaque(token)
         signed, claims = jwt[0], self._checked(jwt[1])
         if claims.get("exp") is None:
             raise TokenRefused(refusals.NO_EXPIRY)
@@ -134,8 +134,8 @@ class OidcVerifier(TokenVerifier):
         # Last, since it may cost the issuer a request: a token that could not be good never does.
         return self._taken(token, claims, (await self._check_signature(signed)).fresh_until)
 
-    async def _asked_about(self, token: str) -> AccessToken:
-        """Return whom an opaque token speaks for, as the issuer says; what it can't know it is not asked."""
+    async def _verified_opaque(self, token: str) -> AccessToken:
+        """Return the caller that an opaque token identifies by introspection; one of another form is not sent."""
         if self._client is None or len(token) > _LONGEST or not _OPAQUE.fullmatch(token):
             raise TokenRefused(refusals.UNREADABLE)
         name = blake2b(token.encode(), digest_size=16).digest()
@@ -145,19 +145,19 @@ class OidcVerifier(TokenVerifier):
             if (reason := self._refused.get(name)) is not None:
                 raise TokenRefused(reason)
             try:
-                found = self._taken(token, await self._introspected(token), self._clock() + OPAQUE_S)
+                verified = self._taken(token, await self._introspected(token), self._clock() + OPAQUE_S)
             except TokenRefused as refused:
                 self._good.pop(name, None)
                 self._refused[name] = refused.reason
                 raise
             self._good[name] = None
-            return found
+            return verified
 
     @asynccontextmanager
     async def _turn(self, name: bytes) -> AsyncIterator[None]:
-        """Have one request at a time ask about a token, of those that were never good few, fewer still of one address.
+        """Limit introspection: one request at a time for a token, few unknown tokens at once, fewer from one address.
 
-        So nobody who has a good one waits for strangers who make theirs up.
+        So a caller with a good token does not wait for strangers who make theirs up.
         """
         async with AsyncExitStack() as turn:
             try:
@@ -172,11 +172,11 @@ class OidcVerifier(TokenVerifier):
             yield
 
     def _taken(self, token: str, claims: Claims, until: float) -> AccessToken:
-        given = claims.get("scope", claims.get("scp"))  # some issuers call them `scp`, and some write a list
-        scopes = given.split() if isinstance(given, str) else _texts(given)
+        claim = claims.get("scope", claims.get("scp"))  # some issuers call them `scp`, and some write a list
+        scopes = claim.split() if isinstance(claim, str) else _texts(claim)
         if not set(self.required_scopes) <= set(scopes):
             raise TokenRefused(refusals.MISSING_SCOPE)
-        found = AccessToken(
+        verified = AccessToken(
             token=token,
             client_id=next(iter(_texts(claims.get("client_id")) + _texts(claims.get("azp"))), ""),
             scopes=scopes,
@@ -184,8 +184,8 @@ class OidcVerifier(TokenVerifier):
             subject=claims["sub"],
             claims=dict(claims),
         )
-        self._seen[token] = found, until
-        return found
+        self._seen[token] = verified, until
+        return verified
 
     def _checked(self, claims: Claims) -> Claims:
         now = self._clock()
@@ -207,7 +207,7 @@ class OidcVerifier(TokenVerifier):
         return claims
 
     async def _check_signature(self, signed: jws.CompactSignature) -> Keys:
-        """Return the keys that a signature was found good by, those that are newer than the token if need be."""
+        """Return the keys that verify a signature, fetched anew where the token names a new one."""
         came, keys = self._clock(), await self.issuer.keys()
         is_good = _is_of(signed, keys)
         if not is_good and signed.headers().get("kid") not in [key.kid for key in keys.signing if key.kid]:
@@ -223,7 +223,7 @@ class OidcVerifier(TokenVerifier):
         return keys
 
     async def _introspected(self, token: str) -> Claims:
-        """Return what the issuer says of an opaque token (RFC 7662), once it was checked."""
+        """Return the checked claims that the issuer introspects of an opaque token (RFC 7662)."""
         url = (await self.issuer.keys()).document.get("introspection_endpoint")
         if self._client is None or not isinstance(url, str):
             raise TokenRefused(refusals.UNREADABLE)
@@ -244,10 +244,10 @@ class OidcVerifier(TokenVerifier):
 
 
 def read(token: str) -> tuple[jws.CompactSignature, Claims] | None:
-    """Return a token as a JWT and what it says, which nobody has verified; None for one that is opaque.
+    """Return a token as a JWT and its claims, unverified; None for one that is opaque.
 
     Raises:
-        TokenRefused: it says nothing that can be read.
+        TokenRefused: its claims can't be read.
     """
     if token.count(".") != 2 or len(token) > _LONGEST:
         return None
@@ -291,7 +291,7 @@ def check_kind(header: Mapping[str, Any], claims: Claims, client_id: str | None)
 
 
 def _is_of(signed: jws.CompactSignature, keys: Keys) -> bool:
-    """Whether a signature is of one of an issuer's keys that have the token's key id, or where either has none."""
+    """Whether one of an issuer's keys verifies a signature; keys of another id than the token's are left out."""
     kid = signed.headers().get("kid")
     for key in keys.signing:
         if kid is None or key.kid is None or key.kid == kid:

@@ -1,4 +1,4 @@
-"""This server as the one client of an issuer that registers none: clients log in through it, with tokens of its own."""
+"""`Proxy`: the server as an OAuth client of an issuer without client registration; it issues tokens of its own."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class Proxy(OIDCProxy):
-    """Logs clients in at an issuer that registers none, as one client of it, and gives them tokens of its own.
+    """Authorizes clients at an issuer without client registration, as its one client, and issues its own tokens.
 
     Args:
         settings: the operator's.
-        document: what the issuer says of itself.
+        document: the issuer's discovery document.
         verifier: verifies the issuer's tokens.
         state: what replicas share: then a login at one is one at all.
     """
@@ -60,26 +60,26 @@ class Proxy(OIDCProxy):
             valid_scopes=[*verifier.required_scopes, *sorted(lasting.difference(verifier.required_scopes))],
             # OpenID Connect Core §11: without it `offline_access` is ignored.
             extra_authorize_params={"prompt": "consent"} if "offline_access" in lasting else None,
-            # An audience that is not the endpoint's URL is asked for by its own name alone.
+            # An audience that is not the endpoint's URL is requested by its own name alone.
             audience=settings.auth_audience or None,
             forward_resource=not settings.auth_audience,
             **shared,
         )
 
     def get_oidc_configuration(self, *_: object, **__: object) -> OIDCConfiguration:
-        """Return what the issuer says of itself, which was read and checked already."""
+        """Return the issuer's discovery document, which was fetched and checked before."""
         return OIDCConfiguration.model_validate({**self._document, "strict": False})
 
     async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
-        """Return where a client goes to log in; one that names no scopes asks for what a login at the issuer needs."""
+        """Return the URL at which a client logs in; without scopes of its own it requests those that a login needs."""
         scopes = params.scopes or self.scopes_supported
         return await super().authorize(client, params.model_copy(update={"scopes": scopes}))
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        """Return whom a token of this server's speaks for: the person, and the client that it was given to.
+        """Return the person that a token of this server identifies, and the client that it was issued to.
 
-        FastMCP names its own client at the issuer instead, and reads three files each time; here a login that was
-        found is taken as known for some seconds.
+        FastMCP names its own client at the issuer instead, and reads three files each time; here a verified login is
+        cached for some seconds.
         """
         if (known := self._seen.get(token)) is not None:
             return known[0]
@@ -88,8 +88,8 @@ class Proxy(OIDCProxy):
         except (JoseError, ValueError, TypeError) as error:
             note(refusals.EXPIRED if "expired" in str(error) else refusals.NOT_FROM_HERE)
             return None
-        found = await super().load_access_token(token)
-        if not isinstance(found, AccessToken):
+        verified = await super().load_access_token(token)
+        if not isinstance(verified, AccessToken):
             if noted() is refusals.EXPIRED:  # The issuer's token was not renewed: it may be that nobody answered.
                 issuer = self._verifier.issuer
                 await issuer.renewed(issuer.known)
@@ -98,21 +98,21 @@ class Proxy(OIDCProxy):
             else:
                 note(noted() or refusals.LOGIN_ENDED)
             return None
-        end = min(int(own["exp"]), found.expires_at or int(own["exp"]))
-        found = found.model_copy(update={"client_id": str(own["client_id"]), "expires_at": end})
-        self._seen[token] = found, time.time() + OPAQUE_S
-        return found
+        end = min(int(own["exp"]), verified.expires_at or int(own["exp"]))
+        verified = verified.model_copy(update={"client_id": str(own["client_id"]), "expires_at": end})
+        self._seen[token] = verified, time.time() + OPAQUE_S
+        return verified
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        """Renew a login; where the issuer does not answer it is a 503, so that nobody takes the login to be over."""
+        """Refresh a login; where the issuer does not answer, respond 503: the client keeps its login."""
         try:
             return await super().exchange_refresh_token(client, refresh_token, scopes)
         except httpx2.HTTPError:
             raise HTTPException(503, refusals.UNREACHABLE.text, {"retry-after": str(refusals.RETRY_S)}) from None
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:  # type: ignore[override]  # as FastMCP's own
-        """Revoke a token; none is taken as known any longer."""
+        """Revoke a token, and clear the cache of verified ones."""
         await super().revoke_token(token)
         self._seen.clear()

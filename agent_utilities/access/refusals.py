@@ -1,7 +1,7 @@
-"""Why a token lets nobody in, and the middleware that tells it.
+"""Reasons for which tokens are refused, and the middleware that puts them into responses.
 
-FastMCP asks a verifier for a token or None, and has one text for every None. So a verifier notes its reason for the
-request that is being served, and the middleware puts it into the 401 that comes of it, wherever in the app it is made.
+FastMCP's verifiers return a token or None, and every None gives the same text. So a verifier notes its reason for the
+current request, and the middleware puts it into the 401 that follows, wherever in the app that is made.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.server.sessions import address_of
 
 RETRY_S = 10
-"""Seconds after which it is worth another try, where a token could not be checked."""
+"""Seconds after which a client may retry, where a token could not be checked."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why nobody is let in; nothing in it comes from a token.
+    """Why a request is refused; nothing in it comes from a token.
 
     Args:
         text: one line, without quotes or backslashes, since it stands in a header.
@@ -62,7 +62,7 @@ UNREACHABLE = Reason("the token can't be checked right now: its issuer can't be 
 
 
 class TokenRefused(AgentUtilitiesError):
-    """A token that lets nobody in."""
+    """A token is not accepted."""
 
     def __init__(self, reason: Reason) -> None:
         self.reason = reason
@@ -75,25 +75,25 @@ sender: ContextVar[str] = ContextVar("the address that the request being served 
 
 
 def note(*reason: Reason) -> None:
-    """Keep why the token of the request being served was refused, in place of any other reason."""
+    """Store why the current request's token was refused, in place of any other reason."""
     kept = _noted.get()
     if kept is not None:
         kept[:] = reason
 
 
 def noted() -> Reason | None:
-    """Return why the token of the request being served was refused, where that was noted."""
+    """Return why the current request's token was refused, where that was noted."""
     return next(iter(_noted.get() or ()), None)
 
 
 class TellsWhy:
-    """ASGI middleware: a 401 that asks for a token says why the one that came won't do, or is a 403 or 503 instead."""
+    """ASGI middleware that adds to a 401 why the token was refused, or answers 403 or 503 in its place."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request, and answer in place of the app where that refuses it."""
+        """Serve a request; where the app refuses it, answer in its place."""
         before, answered = _noted.set([]), False
         sender.set(address_of(scope))
 
@@ -119,9 +119,9 @@ def _answer(reason: Reason, challenge: str) -> Response:
     if reason.status == 503:
         headers["retry-after"] = str(RETRY_S)
     else:
-        # What else it says stays: scopes to ask for, and where a client finds the login.
+        # The rest stays: scopes to request, and where a client finds the login.
         kept = [part for part in re.findall(r'\w+="[^"]*"', challenge) if not part.startswith("error")]
-        # RFC 6750 §3.1: whoever sent no token is told no error.
+        # RFC 6750 §3.1: without a token in the request, the challenge names no error.
         why = [] if reason is NONE_GIVEN else [f'error="{reason.error}"', f'error_description="{reason.text}"']
         headers["www-authenticate"] = f"Bearer {', '.join(why + kept)}".strip()
     return JSONResponse({"error": reason.error, "error_description": reason.text}, reason.status, headers)

@@ -1,4 +1,4 @@
-"""Rules of access: who a caller is, by the claims of their token, comes to a profile and to rights. Pure.
+"""Rules of access: they map the claims of a caller's token to a profile and to rights. Pure.
 
 The first rule that fits holds, as in `pg_hba.conf`; where none does, nothing is permitted. A claim that an earlier rule
 asks for and the token lacks is unknown, and then no later rule holds: a caller chooses the scopes that they ask for, so
@@ -20,7 +20,7 @@ from agent_utilities.settings import Settings
 LOCAL = "local"
 """The issuer of tokens of a file. All their claims are known, so that none of them is left out."""
 RIGHTS = ("metrics", "context", "page.read", "page.operate")
-"""What a rule may permit besides, of what is no tool."""
+"""Rights that a rule may grant beside tools."""
 
 _CLAIMS = {"issuer": "iss", "subject": "sub", "client": "client", "scope": "scope"}
 """The claim that each key of `who` reads; `group` reads the one that holds groups, `claim.NAME` the one it names."""
@@ -35,7 +35,7 @@ class Rule:
     Args:
         number: its place, from 1.
         who: for each key the globs of which the claim must match one; all keys must fit, and none fits everybody.
-        profile: what whoever it fits may use: a profile's name, `all` or `none`.
+        profile: what callers whom it fits may use: a profile's name, `all` or `none`.
         may: their rights.
         where: its number and line in its file, as people read it.
     """
@@ -49,12 +49,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What rules come to for one caller.
+    """The outcome of all rules for one caller.
 
     Args:
         rule: the rule that holds; None where none does.
         profile: what they may use: the rule's profile, `none` where none holds, `all` where there are no rules.
-        reasons: a line for each rule that was looked at, in their order, and why it holds or not.
+        reasons: a line for each rule that was evaluated, in their order: whether it holds, and why.
     """
 
     rule: Rule | None
@@ -62,7 +62,7 @@ class Access:
     reasons: tuple[str, ...]
 
     def bounds(self, files: SettingsFiles) -> Selection:
-        """Return what the profile permits."""
+        """Return the bounds of the profile."""
         return files.for_access(self.profile, "rule", self.rule.where if self.rule else "no rule of access")
 
 
@@ -97,10 +97,10 @@ class Rules:
 
     def shadowed(self) -> list[tuple[Rule, Rule]]:
         """Return the rules that can never hold, each with the earlier one that fits everybody whom it fits."""
-        found = []
+        shadowed = []
         for i, later in enumerate(self.rules):
-            found += [(later, wider) for wider in self.rules[:i] if _covers(wider, later)][:1]
-        return found
+            shadowed += [(later, wider) for wider in self.rules[:i] if _covers(wider, later)][:1]
+        return shadowed
 
     def _fit(self, rule: Rule, claims: Mapping[str, Any]) -> tuple[bool | None, str]:
         """Return whether a rule fits, None where that is unknown, and why.
@@ -174,9 +174,9 @@ def _patterns(key: str, value: object, where: str) -> frozenset[str]:
 
 
 def _values(claims: Mapping[str, Any], claim: str) -> Sequence[str] | None:
-    """Return what a claim holds; nothing for a shape that is neither text nor a list of texts, None where it lacks.
+    """Return the texts of a claim; none for a shape that is neither text nor a list of texts, None where it is absent.
 
-    An empty text says as little as no claim: who asks for no scope has either, as their issuer likes.
+    An empty text counts as absent: without scopes, some issuers send one and some leave the claim out.
     """
     if claim == "client":
         value = claims["client"] if "client" in claims else claims.get("client_id") or claims.get("azp")

@@ -1,4 +1,4 @@
-"""Tokens for a small team: a file that keeps the hash of each, whose it is, what it is bounded to, and until when."""
+"""Tokens for a small team: a file with the hash of each, its owner, its profile, and its expiry."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 
 
 class Token(BaseModel):
-    """What a file keeps of one token."""
+    """One token's entry in a file."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -36,33 +36,33 @@ class Token(BaseModel):
     """Of the token, in hex."""
     created: AwareDatetime
     profile: str = ""
-    """What it is bounded to, beside any rule; empty for nothing."""
+    """The profile that bounds it, beside any rule; empty for none."""
     expires: AwareDatetime | None = None
-    """Until when it is taken; None for ever."""
+    """When it expires; None for never."""
 
     def is_over(self) -> bool:
-        """Return whether it is taken no more."""
+        """Return whether it has expired."""
         return self.expires is not None and self.expires <= datetime.now(UTC)
 
 
 class TokenFile(BaseModel):
-    """What a file of tokens holds."""
+    """The content of a file of tokens."""
 
     v: Literal[1]
     tokens: tuple[Token, ...]
 
     def find(self, text: str) -> Token | None:
-        """Return the token that a text is, expired or not; in a time that tells nothing of which it nearly is."""
+        """Return the entry of a token, expired or not; hashes are compared in constant time."""
         digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
         return next((token for token in self.tokens if hmac.compare_digest(token.sha256, digest)), None)
 
     def taken(self) -> frozenset[Token]:
-        """Return the tokens that are not over."""
+        """Return the tokens that have not expired."""
         return frozenset(token for token in self.tokens if not token.is_over())
 
 
 def read_tokens(path: Path) -> TokenFile:
-    """Return what a file holds; nothing where there is none: then nobody's token is taken.
+    """Return a file's content; an empty one where there is no file, so that no token is accepted.
 
     Raises:
         InputError: it can't be read, or others may read it.
@@ -83,13 +83,13 @@ def read_tokens(path: Path) -> TokenFile:
 
 
 def new_token(path: Path, name: str, profile: str = "", valid_for: str = "") -> str:
-    """Make a token, keep its hash in a file, and return it: it is kept nowhere else.
+    """Create a token, store its hash in a file, and return it; the token itself is stored nowhere.
 
     Args:
         path: the file; made where there is none.
         name: whose it is; the subject of who calls with it.
-        profile: what it is bounded to, beside any rule.
-        valid_for: how long it is taken, such as `90d`, `12h` or `30m`; for ever where empty.
+        profile: bounds it, beside any rule.
+        valid_for: how long it is accepted, such as `90d`, `12h` or `30m`; for ever where empty.
 
     Raises:
         InputError: the name is taken or is none, the time can't be read, the file is full, or can't be read or written.
@@ -98,9 +98,9 @@ def new_token(path: Path, name: str, profile: str = "", valid_for: str = "") -> 
         raise InputError("not a name", name, "argument NAME", "use letters, digits and . _ @ + -, at most 100")
     now, expires = datetime.now(UTC).replace(microsecond=0), None
     if valid_for:
-        if (found := re.fullmatch(r"([1-9]\d{0,4})([dhm])", valid_for.strip())) is None:
+        if (match := re.fullmatch(r"([1-9]\d{0,4})([dhm])", valid_for.strip())) is None:
             raise InputError("not a time", valid_for, "option --expires", "write it as 90d, 12h or 30m")
-        expires = now + timedelta(**{_UNITS[found[2]]: int(found[1])})
+        expires = now + timedelta(**{_UNITS[match[2]]: int(match[1])})
     text = PREFIX + token_urlsafe(32)
     digest = sha256(text.encode()).hexdigest()
     with _changing(path) as tokens:
@@ -111,7 +111,7 @@ def new_token(path: Path, name: str, profile: str = "", valid_for: str = "") -> 
 
 
 def revoke_token(path: Path, name: str) -> None:
-    """Take a token out of a file; servers that took it refuse it within a second.
+    """Remove a token from a file; servers refuse it within a second.
 
     Raises:
         InputError: there is none of this name, or the file can't be read or written.

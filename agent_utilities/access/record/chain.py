@@ -1,4 +1,4 @@
-"""Chains of lines, each numbered and hashed with the one before; what a line says, and what shows tampering.
+"""Hash chains: lines that are numbered and hashed with the line before, and the verification that detects tampering.
 
 Each process begins a chain under an id drawn at random, so that several may write to one file. Whoever can write the
 file can write a chain anew; only a `Head` that was kept elsewhere shows that.
@@ -35,7 +35,7 @@ _HEAD = re.compile(r"([0-9a-f]{16}):(\d{1,18}):([0-9a-f]{64})")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How far a chain went: the number and the hash of its last line."""
+    """The number and the hash of a chain's last line."""
 
     chain: str
     number: int
@@ -51,26 +51,26 @@ class Head:
 
     @classmethod
     def read(cls, text: str, source: str) -> Head:
-        """Return the head that a text has.
+        """Parse a head.
 
         Raises:
-            InputError: it is none.
+            InputError: the text is not one.
         """
-        if (found := _HEAD.fullmatch(text.strip())) is None:
+        if (match := _HEAD.fullmatch(text.strip())) is None:
             raise InputError("not a head", text, source, "give it as `audit head` prints it: CHAIN:NUMBER:HASH")
-        return cls(found[1], int(found[2]), found[3])
+        return cls(match[1], int(match[2]), match[3])
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line as it stands in a file.
+    """A parsed line; all but `is_whole` is what the line claims.
 
     Args:
-        head: its chain, number and hash, as it says.
-        before: the hash of the one before it, as it says.
-        at: when, as it says.
-        event: what it tells of, as it says.
-        is_whole: whether its hash is that of what it says.
+        head: its chain, number and hash.
+        before: the hash of the line before.
+        at: its time.
+        event: the name of its event.
+        is_whole: whether its hash fits its content.
     """
 
     head: Head
@@ -81,12 +81,12 @@ class Line:
 
 
 def write_line(head: Head, at_s: float, fields: Mapping[str, Any]) -> tuple[bytes, Head]:
-    """Return the line that goes on from a head, with its end of line, and the head that it leaves.
+    """Return the next line after a head, with its end of line, and the head after it.
 
     Args:
         head: of the line before.
         at_s: when, in seconds since the epoch.
-        fields: what it says; what JSON does not know is written as text.
+        fields: its content; values that JSON does not know are written as text.
     """
     at = datetime.fromtimestamp(at_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     whole = {"chain": head.chain, "n": head.number + 1, "prev": head.hash, "at": at, **fields}
@@ -96,10 +96,10 @@ def write_line(head: Head, at_s: float, fields: Mapping[str, Any]) -> tuple[byte
 
 
 def read_line(text: bytes) -> Line | None:
-    """Return what a line says, given without its end; None where it is none of a chain's, or only a piece of one."""
-    if (found := _LINE.fullmatch(text)) is None:
+    """Parse a line, without its end; return None where it is not a chain's, or only a piece of one."""
+    if (match := _LINE.fullmatch(text)) is None:
         return None
-    said, chain, number, before, at, own = found.groups()
+    said, chain, number, before, at, own = match.groups()
     head = Head(chain.decode(), int(number), own.decode())
     is_whole = sha256(said).hexdigest() == head.hash
     return Line(head, before.decode(), at.decode(errors="replace"), _event(text), is_whole)
@@ -114,7 +114,7 @@ def _event(text: bytes) -> str:
 
 @dataclass(slots=True)
 class Chain:
-    """What was found of one chain.
+    """The state of one chain in a record.
 
     Args:
         n_lines: that stand in the record.
@@ -131,7 +131,7 @@ class Chain:
 
 @dataclass(slots=True)
 class Report:
-    """What was found in a record.
+    """The findings of a verification.
 
     Args:
         chains: by their ids, in the order in which they begin.
@@ -145,10 +145,10 @@ class Report:
 
 
 def verify(files: Sequence[Path], heads: Iterable[Head] = ()) -> Report:
-    """Return what is found in all files of a record.
+    """Verify all files of a record, and return the findings.
 
-    Found is a line that was changed, moved, put in or taken out; with a chain's head also that its end was cut off, or
-    that it was written anew: without one nobody can tell.
+    It detects lines that were changed, moved, put in or taken out; with a chain's head also that its end was cut off,
+    or that it was written anew: without a head nobody can tell.
 
     Args:
         files: the oldest first.
@@ -166,9 +166,9 @@ def verify(files: Sequence[Path], heads: Iterable[Head] = ()) -> Report:
                     _take_no_line(report, text, f"{path}:{number}")
                     continue
                 chain = report.chains.setdefault(line.head.chain, Chain())
-                given = kept.get((line.head.chain, line.head.number), line.head)
+                known = kept.get((line.head.chain, line.head.number), line.head)
                 report.tampering += [
-                    f"{path}:{number}: chain {given.chain}: {what}" for what in _add(chain, line, given)
+                    f"{path}:{number}: chain {known.chain}: {what}" for what in _add(chain, line, known)
                 ]
                 chain.has_ended = line.event == "closed"
     for name, number in kept:
@@ -179,13 +179,13 @@ def verify(files: Sequence[Path], heads: Iterable[Head] = ()) -> Report:
     return report
 
 
-def _add(chain: Chain, line: Line, given: Head) -> Iterator[str]:
-    """Add a line to its chain, and yield what is wrong with it, by itself and beside the head that was kept of it."""
+def _add(chain: Chain, line: Line, known: Head) -> Iterator[str]:
+    """Add a line to its chain, and yield what is wrong with it, by itself and beside the head `known` of it."""
     number = line.head.number
     chain.n_lines += 1
     if not line.is_whole:
         yield f"line {number} was changed"
-    if given != line.head:
+    if known != line.head:
         yield f"line {number} is not that of its head: it, or what is before it, was written anew"
     if number < chain.next:
         yield f"line {number} was moved here, or put in"
@@ -198,7 +198,7 @@ def _add(chain: Chain, line: Line, given: Head) -> Iterator[str]:
 
 
 def _take_no_line(report: Report, text: bytes, where: str) -> None:
-    """Take what is only a piece of a line, or of somebody else's making."""
+    """Report text that is a piece of a line, or that no chain wrote."""
     start = _START.match(text)
     chain_id, number = ("", -1) if start is None else (start[1].decode(), int(start[2]))
     what = f"chain {chain_id}: line {number}" if chain_id else "a line"
@@ -219,7 +219,7 @@ def _are(first: int, last: int) -> str:
 LONGEST = 500
 """Characters of a text that are written, at most."""
 ENOUGH = 2 * LONGEST + 1
-"""Characters of a text that are kept until it is written: one more than are read, which shows that it was cut."""
+"""Characters of a text that are held until it is written: one more than are read shows that it was cut."""
 _ARGUMENTS = 8 * LONGEST
 """Characters of a call's arguments, as JSON has them."""
 _DEEPEST = 50
@@ -235,10 +235,10 @@ WithoutSecrets = Callable[[str, int], str]
 
 
 def cut(value: Any, room: list[int] | None = None, deepest: int = _DEEPEST) -> Any:
-    """Return a copy of arguments that nobody changes meanwhile, as much as has room: each text whole or not at all.
+    """Return a bounded copy of arguments: each text whole or left out.
 
-    What is left out is not looked at: the event loop does this, whatever callers send. So are NaN and numbers of
-    hundreds of digits, which not every reader of JSON takes.
+    What is left out is not looked at, since this runs on the event loop. NaN and numbers of hundreds of digits are left
+    out too, as not every reader of JSON takes them.
     """
     room = [_ARGUMENTS] if room is None else room
     if isinstance(value, Mapping | list) and deepest and room[0] > 3:
@@ -259,9 +259,9 @@ def cut(value: Any, room: list[int] | None = None, deepest: int = _DEEPEST) -> A
 
 
 async def n_bytes_of(result: Any) -> int:
-    """Return the bytes of all names and values in a result, as the record tells and quotas count them.
+    """Return the bytes of all names and values in a result, as the record logs and quotas count them.
 
-    The event loop has its turn after every few thousand: in a thread they would hold the interpreter up as long.
+    It yields to the event loop after every few thousand parts; a thread would hold the interpreter as long.
     """
     n_bytes, n_parts, parts = 0, 0, [result]
     while parts:
@@ -284,12 +284,12 @@ async def n_bytes_of(result: Any) -> int:
 def line(
     event: str, said: Mapping[str, Any], own: Mapping[str, str], without_secrets: WithoutSecrets
 ) -> dict[str, Any]:
-    """Return what a line says of an event, without what callers may have written that looks like a secret.
+    """Return the fields of an event's line; texts that callers may have written are redacted.
 
     Args:
         event: its name.
-        said: what is known of it; of a trace its id as a number.
-        own: texts of this server's own, which are written as they are.
+        said: its fields; the trace's id as a number.
+        own: this server's own texts, which are not redacted.
         without_secrets: returns a text without what looks like one.
     """
     fields = {"event": event, **said, "trace": f"{said['trace']:032x}" if said.get("trace") else None}
@@ -303,7 +303,7 @@ def line(
 
 
 def _redacted(value: Any, without_secrets: WithoutSecrets) -> Any:
-    """Return a value without what looks like a secret, by itself or by its name; what was left out shows."""
+    """Redact what looks like a secret, by itself or by its name; a mark stands in its place."""
     if isinstance(value, Mapping):
         return {
             _redacted(name, without_secrets): _redacted(part, without_secrets)

@@ -1,6 +1,6 @@
-"""The record that one process writes: lines are put into a queue, and a thread makes them and writes its files.
+"""`AuditLog` writes one process's record: lines are queued, and a thread formats them and writes them to files.
 
-Whatever the disk does, whoever notes a line goes on at once. Whoever must know that a line is written waits for it.
+Noting a line never waits for the disk; whoever must know that a line is written awaits it.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from agent_utilities.runtime.waiting import is_set
 try:
     import fcntl
 except ImportError:  # Windows, where each process needs a file of its own
-    fcntl = None  # type: ignore[assignment] # that is how a module that is not there is told
+    fcntl = None  # type: ignore[assignment] # stands for the missing module
 
 _STAMP = "%Y%m%dT%H%M%S.%fZ"
 _LONGEST_LINE = 1 << 20
 
 
 def full_files(path: Path) -> list[Path]:
-    """Return the files that a record's file was before, the oldest first."""
+    """Return the rotated files of a record, the oldest first."""
     near = path.parent.glob(f"{escape(path.stem)}-*Z{escape(path.suffix)}")
     return sorted(file for file in near if _filled_at(file, path) is not None and file.is_file())
 
 
 def _filled_at(file: Path, path: Path) -> datetime | None:
-    """Return the time in the name of a file that a record's file was before; None for any other name."""
+    """Return the time in a rotated file's name; None for any other name."""
     text = file.name.removeprefix(f"{path.stem}-").removesuffix(path.suffix)
     try:
         at = datetime.strptime(text, _STAMP).replace(tzinfo=UTC)
@@ -58,15 +58,15 @@ def all_files(path: Path) -> list[Path]:
 
 
 class RecordFile:
-    """A file that several processes append to, each batch whole or not at all, for one thread of each.
+    """A file that several processes append to, one thread of each; a batch is written whole or not at all.
 
-    They lock it to write: so none writes into the line of another, and what a full disk took of a batch can be taken
-    out again. A line that a killed process left in pieces is ended, and stays.
+    Writers lock it: none writes into another's line, and a batch that a full disk cut is truncated again. A line that a
+    killed process left in pieces is ended, and stays.
 
     Args:
-        path: the file; it and its folder are made when first written to.
-        max_bytes: the most that it may have; then it is renamed, and another one begun.
-        max_age_s: the same for its age in seconds, by its first line.
+        path: the file; it and its folder are created at the first write.
+        max_bytes: the size at which it is rotated.
+        max_age_s: the age in seconds, by its first line, at which it is rotated.
     """
 
     def __init__(self, path: Path, max_bytes: int, max_age_s: float) -> None:
@@ -76,7 +76,7 @@ class RecordFile:
         self._since_s = 0.0
 
     def append(self, data: bytes) -> None:
-        """Add whole lines, which are on the disk when this returns.
+        """Append whole lines and flush them to the disk.
 
         Raises:
             OSError: they can't be written; nothing of them is in the file, or it could not be brought to the disk.
@@ -101,13 +101,13 @@ class RecordFile:
             fcntl.flock(file, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Close it, and give up its lock."""
+        """Close the file, which releases its lock."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def _locked(self, n_bytes: int) -> BinaryIO:
-        """Return the file, locked, with room for so many bytes."""
+        """Return the file, locked, after a rotation where that many bytes don't fit."""
         while True:
             file = self._file = self._file or self._opened()
             if fcntl is not None:
@@ -159,10 +159,10 @@ logger = logging.getLogger("agent_utilities.audit")
 
 Fields = Mapping[str, Any]
 _Waiting = tuple[float, Callable[[], Fields], "asyncio.Future[None] | None"]
-"""A line that is not written yet: when it was noted, what makes it, and who waits for it."""
+"""A queued line: when it was noted, what makes its fields, and the future of whoever waits."""
 
 _AT_ONCE = 50
-"""The most lines that are made in one go: the event loop has its turn while they are written."""
+"""The most lines that are formatted at a time: the event loop runs while they are written."""
 
 
 class RecordError(AgentUtilitiesError, OSError):
@@ -173,33 +173,33 @@ class AuditLog:
     """One chain of lines in a file that other processes may write to as well.
 
     Args:
-        file: what lines are added to.
-        opening: what the first line says.
+        file: where lines are appended.
+        opening: the fields of the first line.
     """
 
     gathers_s = 0.02
-    """Seconds that a line waits for others, to be written with them, where nobody waits for it."""
+    """Seconds that a line waits to be batched with others, where nobody waits for it."""
     pause_s = 1.0
     """Seconds until a write that failed is tried again, unless more is to be written."""
     most_lines = 10_000
-    """Lines that may wait to be written; what comes after them is lost, counted, and told in the record."""
+    """The most lines in the queue; later ones are lost, counted, and the record says how many."""
     limit_s = 5.0
-    """Seconds that anybody waits for a line, and after which a disk that does not answer is told."""
+    """Seconds that anybody waits for a line, and after which a disk that does not answer is reported."""
     end_s = 2.0
     """Seconds that a stop waits for what is not yet written."""
 
     def __init__(self, file: RecordFile, opening: Fields) -> None:
         self.file = file
         self.head = Head.of_new_chain()
-        """Of the last line that is on the disk."""
+        """The head after the last line on the disk."""
         self.problem = ""
-        """Why nothing can be written just now, if so."""
+        """Why the last write failed; empty while writing works."""
         self.n_written = 0
         self.n_lost = self._n_told_lost = 0
-        """Lines that were noted and never will be written; of which the record says so itself."""
+        """Lines that were noted and never will be written, and how many of them the record reports itself."""
         self._queue: deque[_Waiting] = deque()
         self._pending: deque[_Waiting] = deque()
-        """What was taken from the queue: for the thread alone."""
+        """Lines taken from the queue; used by the thread alone."""
         self._busy_since_s: float | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sleep, self._ended = threading.Lock(), asyncio.Event()
@@ -211,11 +211,11 @@ class AuditLog:
     # -- for the event loop: nothing here waits for a disk -----------------------------------------------------------
 
     def note(self, fields: Callable[[], Fields], waits: asyncio.Future[None] | None = None) -> bool:
-        """Have a line written, and return at once; return False where it is lost, since too many wait.
+        """Queue a line; return False where it is lost, since too many wait.
 
         Args:
-            fields: makes what it says, in the thread.
-            waits: to be told once it is written.
+            fields: makes its fields, in the thread.
+            waits: is resolved once the line is written.
         """
         if self.n_waiting >= self.most_lines or self._is_ending:
             if self.n_lost == self._n_told_lost:
@@ -231,7 +231,7 @@ class AuditLog:
         return True
 
     async def written(self, fields: Callable[[], Fields]) -> None:
-        """Have a line written, and return once it is on the disk.
+        """Write a line, and return once it is on the disk.
 
         Raises:
             RecordError: it can't be, or the disk does not answer; it is left out where that can still be.
@@ -261,13 +261,13 @@ class AuditLog:
         return {"state": state, "cause": cause, **counts}
 
     def start(self) -> None:
-        """Write what is noted, from now on; for the event loop that it is noted on."""
+        """Start writing; call it on the event loop that notes lines."""
         self._loop = asyncio.get_running_loop()
         self._wake()
         threading.Thread(target=self._run, name="audit", daemon=True).start()
 
     async def close(self, closing: Fields) -> None:
-        """Write what is left, then the closing line, and stop; within a bound."""
+        """Write the queue, then the closing line, and stop; for at most `end_s` seconds."""
         self._queue.append((time.time(), lambda: closing, None))
         self._is_ending = True
         self._wake()
@@ -321,7 +321,7 @@ class AuditLog:
         return True
 
     def _fail(self, error: Exception) -> None:
-        """Take note that nothing can be written, and tell those who wait; what nobody waits for is tried again."""
+        """Note a failed write, and fail the lines that somebody waits for; the others are retried."""
         cause = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
         if not self.problem:
             logger.error("the audit record can't be written to %s: %s", self.file.path, cause)
@@ -330,7 +330,7 @@ class AuditLog:
         self._answer(lines, cause)
 
     def _answer(self, lines: Iterable[_Waiting], problem: str = "") -> None:
-        """Tell those who wait for lines that these were written, or why not."""
+        """Resolve the futures of lines that were written, or fail them with the problem."""
         if waiting := [waits for _, _, waits in lines if waits is not None]:
             self._on_loop(partial(_tell, waiting, problem))
 
