@@ -1,4 +1,4 @@
-"""The server's own tools as graph and ranker are given them, and which of them may answer a caller's query."""
+"""Lists the server's own tools for graph and ranker, and says which of them may answer a caller's query."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNUSED = {"input_schema", "output_schema", "icons"}
 
 @dataclass(frozen=True, eq=False)
 class Introspected:
-    """The server's tools as they were last introspected, whoever may use them.
+    """The server's tools at the last introspection, whoever may use them.
 
     Args:
         versions: of each name, the version whose words are in graph and index.
@@ -47,14 +47,14 @@ class Introspected:
         return frozenset(entry.stamp for entry in self.catalog.entries)
 
     def names_in(self, tools: Sequence[Tool]) -> frozenset[str]:
-        """Return the names of listed tools whose words are known; those of another version are not theirs to find."""
+        """Return the names of listed tools whose words are indexed; tools of another version are left out."""
         return frozenset(
             tool.name for tool in tools if tool.name in self.versions and self.versions[tool.name] == tool.version
         )
 
 
 class Introspection:
-    """Lists a server's tools for graph and ranker, past bounds and `auth` checks: showing them holds those."""
+    """Lists a server's tools for graph and ranker, past bounds and `auth` checks: these apply to what is shown."""
 
     def __init__(self, server: AgentServer, on_news: Callable[[], None]) -> None:
         self._server, self._surface = server, server.surface
@@ -67,7 +67,7 @@ class Introspection:
         self._last = None
 
     async def scope(self, bounds: Verdict) -> CallerScope | None:
-        """Return the tools that a query may be answered with under bounds, or None before they were introspected."""
+        """Return the tools that may answer a query under bounds, or None before the first introspection."""
         last = self._last
         if last is None:
             return None
@@ -79,7 +79,7 @@ class Introspection:
         return caller_scope(self._surface, bounds, last.catalog, refused)
 
     def listed(self, catalog: Catalog) -> None:
-        """Take note of what a caller was listed: tools of a provider may have come or changed without its telling."""
+        """Compare a caller's list with the last introspection: a provider's tools may have changed without a notice."""
         last = self._last
         if last is None or catalog.digest == last.catalog.digest:
             return
@@ -91,9 +91,9 @@ class Introspection:
             self._on_news()
 
     async def live_tools(self) -> LiveTools:
-        """Return the live tools as graph and ranker take them.
+        """Return the live tools as records for the graph and documents for the ranker.
 
-        Of several versions the one that the operator permits is taken: a denied one's words must find nothing.
+        Of several versions one that the operator permits is taken: the words of a denied one must match nothing.
         """
         with introspecting():
             tools, catalog = await everything(self._server)
@@ -117,7 +117,7 @@ class Introspection:
         return LiveTools(_digest(catalog, documents), records, documents)
 
     def _representative(self, versions_of_one: Sequence[Tool], verdict: Verdict) -> Tool:
-        """Return the version of a tool whose words stand for all of them: the highest that the operator permits."""
+        """Return the version of a tool that is indexed: the highest that the operator permits."""
         with self._surface.under_verdict(verdict):
             permitted = [
                 each for each in versions_of_one if each.version is None or self._surface.permits("tool", each)
@@ -128,9 +128,9 @@ class Introspection:
     async def _introspected(
         self, tools: Sequence[Tool], catalog: Catalog, versions: Mapping[str, str | None]
     ) -> Introspected:
-        """Return what was introspected; what a caller without any token is not listed is not everybody's.
+        """Return the introspected tools; those that a caller without a token is not listed are guarded.
 
-        Components that come through another server don't tell that they are guarded there.
+        Components that come through another server don't say that they are guarded there.
         """
         guarded = frozenset(tool.name for tool in tools if tool.auth is not None)
         introspected = Introspected(catalog, versions, guarded)
@@ -151,7 +151,7 @@ def caller_scope(surface: Surface, verdict: Verdict, catalog: Catalog, refused: 
 
 
 def _digest(catalog: Catalog, documents: Sequence[ToolDocument]) -> str:
-    """Return a digest of what is ranked: of the tools, and of what is known of their servers where anything is."""
+    """Return a digest of what is ranked: of the tools, and of their servers' texts where there are any."""
     texts = dict.fromkeys((each.server, each.server_text) for each in documents if each.server_text)
     of_servers = blake2b(repr(list(texts)).encode(), digest_size=16).hexdigest() if texts else ""
     return catalog.digest + of_servers

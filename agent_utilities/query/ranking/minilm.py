@@ -80,7 +80,7 @@ class Bert:
         self._layers = [_Layer(tensors, f"encoder.layer.{number}.") for number in range(_N_LAYERS)]
 
     def embed(self, texts: Sequence[Sequence[int]]) -> Vectors:
-        """Embed texts as numbers of word pieces: (n_texts, width), of unit length."""
+        """Return a vector of unit length for each text, from the numbers of its word pieces: (n_texts, width)."""
         ends = np.cumsum([len(ids) for ids in texts])
         spans = [slice(end - len(ids), end) for end, ids in zip(ends.tolist(), texts, strict=True)]
         hidden = self._words[np.concatenate(texts)] + self._text_type

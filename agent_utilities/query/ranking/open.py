@@ -1,4 +1,4 @@
-"""Opens rankers and providers by name; each is imported when it is opened."""
+"""Opens rankers and providers of vectors, by name or by the operator's settings; each imports what it needs then."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def open_ranker(kind: str, provider: str = "minilm", cache: Path | None = None) 
     """Return a lexical, embedding or hybrid ranker; a model is loaded for its first index.
 
     Args:
-        provider: as of `open_provider`.
-        cache: the file that keeps vectors between processes, or None.
+        provider: of vectors; see `open_provider`.
+        cache: the file where vectors are kept between processes, or None.
 
     Raises:
         InputError: no such ranker or provider.
@@ -106,12 +106,12 @@ class FastEmbed:
 
 
 WITHOUT_MODEL = f"ranked by words alone; `{INSTALL}` ({N_MEGABYTES} MB, on the server) ranks by meaning too"
-"""What operators and callers are told where no model is installed."""
+"""The hint for operators and callers where no model is installed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rankers:
-    """What a server compares by beside words, where ranking is on; tools and capabilities are compared by the same."""
+    """The rankers of a server beside words, where ranking is on; tools and capabilities share them."""
 
     by_meaning: HybridRanker | None = None
     is_off: bool = False
@@ -120,7 +120,7 @@ class Rankers:
 
 
 def open_rankers(settings: Settings) -> Rankers:
-    """Return what the settings ask for; no model is loaded yet."""
+    """Return the rankers that the settings configure; no model is loaded yet."""
     if settings.embeddings:
         try:
             check_provider(settings.embeddings)

@@ -1,4 +1,4 @@
-"""Maps a request's words to terms of a catalog: as written, joined, in parts, or misspelt."""
+"""Maps a request's words to the terms of a catalog's tools: as written, joined, in parts, or corrected."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from agent_utilities.query.ranking.terms import GRAM, LEAST_LETTERS, Postings, a
 _N_QUERY_WORDS = 256
 _N_QUERY_CHARACTERS = 8_000
 _MOST_WORDS_TO_MEND = 4
-"""The most words of a request in which misspellings are corrected: of more words some other is spelt right."""
+"""In longer requests some other word is spelt right, and words of no tool would be bent into a tool's."""
 _LETTERS_TO_TRUST = 8
-"""The length from which on a word is not near another by chance."""
+"""From this length a word resembles no other by chance."""
 _LEAST_GRAMS = 0.5
 """The share of a word's grams that some tool must have for the word to match by them."""
 
@@ -81,7 +81,7 @@ class RequestTerms:
                 self._take_beside(word, *grams(word))
 
     def _words(self, text: str) -> list[str]:
-        """Split a request into words; a token that some tool has as one word is not split into its parts."""
+        """Return the words of a request; what is written as one, and what some tool has as one, is one."""
         words: list[str] = []
         for token in tokens(text):
             pieces, whole = parts(token), token.casefold()
@@ -111,7 +111,7 @@ class RequestTerms:
                 self.word_by_row.setdefault(row, word)
 
     def _joined(self, words: list[str]) -> set[int]:
-        """Add two or three neighbours that some tool has as one word; return the places of their words."""
+        """Take neighbours that some tool has as one word, two or three; return the places of their words."""
         places: set[int] = set()
         pairs = list(map(add, words, words[1:]))
         for n, joined in ((2, pairs), (3, map(add, pairs, words[2:]))):

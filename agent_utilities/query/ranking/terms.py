@@ -64,7 +64,7 @@ PARTICLE_WEIGHT = 0.15
 JOINT = "+"
 """Marks joined neighbours, which one word of a request may mean."""
 JOINT_WEIGHT = 4.0
-"""The weight of a joint, beside 1 for a stem: it matches two words at once."""
+"""Of it, beside 1 for a stem: it stands for two words."""
 GRAM = "*"
 """Marks grams; alone it is a term of every tool that has any."""
 GRAM_WEIGHT = 0.5
@@ -154,7 +154,7 @@ class Reader:
     def read(self, document: ToolDocument) -> DocumentTerms:
         """Return the terms of a tool.
 
-        The field `beside` has terms that count neither in its length nor in its likeness to others: joined neighbours,
+        Some terms match a tool without counting toward its length or its likeness to others: joined neighbours,
         particles, all words of its name, and the grams of a text that isn't English.
         """
         stopwords = stopwords_of(f"{document.title} {document.description}")
@@ -164,19 +164,19 @@ class Reader:
         for field, (name, text) in enumerate(document.fields().items()):
             if not text:
                 continue
-            in_field = tokens(text)
-            of_field = b"".join(map(terms_of, in_field))
+            own = tokens(text)
+            of_field = b"".join(map(terms_of, own))
             terms += of_field
             fields += bytes((field,)) * (len(of_field) // (_PAIR.size // 2))
             amounts += _OF_A_WORD * (len(of_field) // _PAIR.size)
             if name in _BESIDE_OF:
-                for term, amount in chain.from_iterable([others[token] for token in in_field if token in others]):
+                for term, amount in chain.from_iterable([others[token] for token in own if token in others]):
                     beside[term] += amount
-                particles = PARTICLES.intersection(map(str.lower, in_field))
+                particles = PARTICLES.intersection(map(str.lower, own))
                 if name == "name":
-                    of_name = [word for token in in_field for word in parts(token)]
-                    beside.update(dict.fromkeys(_joined(of_name), JOINT_WEIGHT))
-                    particles = stopwords.intersection(of_name)
+                    said = [word for token in own for word in parts(token)]
+                    beside.update(dict.fromkeys(_joined(said), JOINT_WEIGHT))
+                    particles = stopwords.intersection(said)
                 if stopwords is STOPWORDS:
                     beside.update(dict.fromkeys(particles, PARTICLE_WEIGHT))
         terms += self._numbered(beside)

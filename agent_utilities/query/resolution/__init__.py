@@ -1,1 +1,1 @@
-"""Answers: a user's words in, the tools that answer them out, from graph and ranker together."""
+"""Resolves queries: a user's words in, the tools that answer them out, from graph and ranker together."""

@@ -1,4 +1,4 @@
-"""What one caller asks and is answered, and how much time each part of that may take."""
+"""The values of a query on its way: scope, trail, question, and how its time is divided."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CallerScope:
 
 @dataclass(frozen=True, slots=True)
 class Trail:
-    """What one caller did before.
+    """A caller's recent activity.
 
     Args:
         scope: whose usage counts: everybody's of the server where empty, else the subject's of this salted hash.
@@ -40,12 +40,12 @@ class Trail:
 
 
 NO_TRAIL = Trail()
-"""Of a caller of whom nothing is known."""
+"""The trail of a caller of whom nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveTools:
-    """A server's tools as they were just listed, whoever may use them."""
+    """A server's tools at one listing, whoever may use them."""
 
     digest: str
     records: Sequence[ToolRecord]
@@ -53,16 +53,16 @@ class LiveTools:
 
 
 UNRANKED = "not ranked"
-"""What callers are told where a ranker is there and has not answered."""
+"""The cause that callers read where a ranker did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What one caller asks, on its way down.
+    """One caller's query, with all that its answer depends on.
 
     Args:
         query: the user's words as they came.
-        text: the same normalised, as the graph is asked.
+        text: the same normalised, as the graph matches it.
         scope: the tools to choose from; None for all.
         limit: the most to name; None for all.
         edition: of the server's tools in the graph; empty where they are not there.
@@ -79,37 +79,37 @@ class Question:
 
 
 Ranked = Callable[[Sequence[str]], Resolution]
-"""A ranking, to be made an answer of with the names of the tools in scope that bear the query as it stands."""
+"""Makes an answer of a ranking and of the names of the tools in scope that match the query literally."""
 
 
 # -- how a query's time is divided, and how long what is done behind may take ----------------------------------------
 
 FIRST_FILL_SHARE = 0.5
-"""Of a query's time, what waiting for a graph that is filled for the first time may take; then the ranker is alone."""
+"""The share of a query's time for waiting on the first fill of the graph; then the ranker alone answers."""
 GRAPH_SHARE = 0.7
-"""Of a query's time, what a graph may take where a ranker can answer without it."""
+"""The share of a query's time for the graph, where a ranker can answer without it."""
 RANKING_SHARE = 0.8
-"""Of a query's time, what a ranker may take, which runs beside the graph; the rest is for putting both together."""
+"""The share of a query's time for the ranker, which runs beside the graph; the rest is for combining both."""
 LEAST_RANKING_S = 0.01
 VECTORS_SHARE = 0.75
-"""Of a ranking's time, what a ranking by vectors may take; the rest is for one by words in its place."""
+"""The share of a ranking's time for vectors; the rest is for a ranking by words in its place."""
 INDEX_SHARE = 0.5
-"""Of a search's time, what waiting for vectors of the tools may take; the rest is for searching."""
+"""The share of a search's time for waiting on vectors of the tools; the rest is for searching."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What background work may take, mostly in seconds; no caller waits for it longer than the query's deadline.
+    """Limits of background work; no caller waits for it longer than the query's deadline.
 
     Args:
         statement_s: one statement on the graph, and waiting for a place to run it.
         refresh_s: bringing a server's tools into the graph.
         refresh_gap_s: between the starts of two refreshes.
-        close_s: letting go of the graph at the end.
-        settle_s: how long a server is left alone after its start before its graph is opened, unless a query comes;
-            None opens it for a query only.
-        cache_bytes: what is remembered of queries may take; not a time.
-        retry_s: pauses after tries that failed, one after the other.
+        close_s: closing the graph at the end.
+        settle_s: from the server's start until its graph is opened, unless a query comes; None opens it for a query
+            only.
+        cache_bytes: the size of the cache of results.
+        retry_s: pauses after failures, one after the other.
     """
 
     statement_s: float = 2.0

@@ -1,4 +1,4 @@
-"""The server's ranker: an index made in the background, swapped whole, and the answers that rankings by it come to."""
+"""`CatalogRanker` indexes the server's tools in the background and ranks them; functions make answers of rankings."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ RETRY_S = 60.0
 _N_THREADS = 2
 N_RANKED = 100
 _N_SCOPES = 8
-"""Whose places are remembered: going through a catalog for them takes longer than to rank it."""
+"""How many scopes' places are cached: collecting them takes longer than ranking."""
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, eq=False)
 class CatalogIndex:
-    """A catalog made ready to be ranked.
+    """An indexed catalog.
 
     Args:
         version: differs from that of every other one.
         digest: of the catalog.
         documents: its tools, in catalog order.
         lexical: by words, which always works.
-        best: by whatever was asked for, as far as it can be had.
-        lacks_vectors: whether that is less than what was asked for.
+        best: by what is configured, as far as it is available.
+        lacks_vectors: whether that is less than what is configured.
     """
 
     version: str
@@ -68,13 +68,13 @@ class CatalogIndex:
     def answer(
         self, question: Question, literal: Sequence[str], ranking: Ranking, cause: str, *, is_temporary: bool = False
     ) -> Resolution:
-        """Return what a ranking of the tools in scope comes to, together with the literal matches."""
+        """Return the answer of a ranking and of literal matches."""
         answer = combined_answer(question, literal, self._tools(ranking), ranking.n_claimed)
         why_none = "" if answer.tools else ranking.why_none
         return replace(answer, cause=", ".join(filter(None, (cause, why_none))), is_temporary=is_temporary)
 
     def bearing(self, text: str, permitted: Sequence[int] | None) -> tuple[int, ...]:
-        """Return the places of the permitted tools that bear a query as it stands; processor work, for a thread."""
+        """Return the places of the permitted tools that match a query literally; processor work, for a thread."""
         places = range(len(self.documents)) if permitted is None else permitted
         return tuple(place for place in places if bears(text, self.documents[place]))
 
@@ -146,7 +146,7 @@ class CatalogRanker:
         self.on_index: Callable[[], None] = lambda: None
         """Called when another index is swapped in."""
         self.index: CatalogIndex | None = None
-        """What is ranked by; None before the first index."""
+        """The current index; None before the first."""
         self._offered: tuple[str, Sequence[ToolDocument]] | None = None
         self._too_long_for = ""  # the digest of a catalog whose index by vectors a search has waited for in vain
         self._n_swaps = 0
@@ -156,11 +156,11 @@ class CatalogRanker:
 
     @property
     def version(self) -> str:
-        """What is ranked from; empty before the first index."""
+        """The version of the current index; empty before the first."""
         return self.index.version if self.index is not None else ""
 
     def version_for(self, scope: str) -> str:
-        """Return what callers of a usage scope are answered from: answers of one version are equal.
+        """Return the version of the index for a usage scope: answers of one version are equal.
 
         Empty before the first index. No version is that of two scopes, everybody's aside.
         """
@@ -171,7 +171,7 @@ class CatalogRanker:
         return f"{version}@{scope}" if scope else version
 
     def health(self) -> dict[str, Any]:
-        """Return what `/ready` tells of the index: not how many tools are in it, those that nobody may use included."""
+        """Return the state for `/ready`, without the number of tools: some of them nobody may use."""
         if self.index is None:
             return {"status": "indexing"}
         return {"status": "ready", **({"cause": BY_WORDS} if self.index.lacks_vectors else {})}
@@ -179,7 +179,7 @@ class CatalogRanker:
     # -- indexing, in the background ---------------------------------------------------------------------------------
 
     def offer(self, digest: str, documents: Sequence[ToolDocument]) -> None:
-        """Take a catalog to be indexed in the background; nothing is done where it is the one offered last."""
+        """Schedule a catalog for indexing in the background, unless it is the last one offered."""
         if self._offered is None or self._offered[0] != digest:
             self._offered = digest, documents
             self._by_words.want(hurry=True)
@@ -244,7 +244,7 @@ class CatalogRanker:
             self._swap(replace(index, best=best, lacks_vectors=False))
 
     def _vectors_failed(self, error: Exception, n_before: int) -> None:
-        if not isinstance(error, RankerError):  # which the index has told of
+        if not isinstance(error, RankerError):  # which the embedder has logged
             logger.error("can't index the tools by more than words", exc_info=error)
 
     def _swap(self, index: CatalogIndex) -> None:
@@ -259,7 +259,7 @@ class CatalogRanker:
         """Rank the tools in scope, by words alone where vectors take too long; None where it can't, never fails.
 
         Args:
-            question: what is asked.
+            question: the query and its scope.
             deadline: of vectors; None asks for words alone.
         """
         if (made := await self._ranking(question, deadline)) is None:
@@ -289,11 +289,11 @@ class CatalogRanker:
         """Rank the tools in scope in threads, so that the event loop goes on; None where it can't.
 
         A vector that comes too late goes on being made, and serves the next who asks the same: the embedder remembers
-        it. A ranking by vectors that still waits for a thread by then is given up. One by words is waited for however
+        it. A ranking by vectors that still waits for a thread by then is cancelled. One by words is waited for however
         late it is: it takes under a millisecond for thousands of tools, and a list of them all a thousand times that.
 
         Args:
-            question: what is asked.
+            question: the query and its scope.
             deadline: of vectors; None asks for words alone.
 
         Returns:

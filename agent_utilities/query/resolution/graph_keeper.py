@@ -29,9 +29,9 @@ _HOUR_S = 3600
 _CLOCK_SKEW_S = 5 * 60
 _AT_ONCE = 8
 _MOST_FAILURES = 3
-"""So many in a row, and the graph is left alone for a while; then it is tried by one request."""
+"""After so many failures in a row the graph is not queried for a while; then one query tries it."""
 _ALONE_S = 5.0
-"""Longer than a statement may take, so that one request at a time tries."""
+"""Longer than a statement may take, so that one query at a time tries."""
 
 
 class Memo:
@@ -74,12 +74,12 @@ def _weigh(key: bytes, result: Any) -> int:
 
 
 class GraphKeeper:
-    """Keeps a server's tools in the graph, and which of them go together; knows what state they are in.
+    """Fills and refreshes a server's tools and edges in the graph, and queries them.
 
     Args:
         graph: the backend; opened and closed here.
-        fallback: what callers are given while the graph does not answer, for the log.
-        edges: what calls teach of tools that go together, asked at each fill and refresh; None where nothing does.
+        fallback: what callers get while the graph does not answer, for the log.
+        edges: returns the learned edges between tools, called at each fill and refresh; None where nothing is learned.
         ttl_hours: the age from which the tools are stale.
         now: UTC epoch seconds, for ages.
         clock: monotonic seconds, for pauses after failures.
@@ -100,7 +100,7 @@ class GraphKeeper:
         self.cause: Cause | None = "being filled"
         """Why the graph does not answer, or None while it does."""
         self.state: ServerState | None = None
-        """What the graph holds of the server; None before it holds anything."""
+        """The server's state in the graph; None before there is any."""
         self.n_refreshes = 0
         self.memo = Memo(limits.cache_bytes)
         """Results of queries; computed while this runs."""
@@ -151,7 +151,7 @@ class GraphKeeper:
             logger.warning("graph did not close cleanly: %r", error)
 
     def open_now(self) -> None:
-        """Open the graph without waiting for the server to settle: a query was asked."""
+        """Open the graph without waiting for the server to settle: a query came."""
         self._opening.set()
 
     async def filled(self, deadline: Deadline) -> None:
@@ -160,17 +160,17 @@ class GraphKeeper:
         await deadline.wait(self.first_try_done)
 
     def tools_changed(self) -> None:
-        """Have the tools brought in, since they have changed: they are introspected even while the graph fails."""
+        """Schedule a refresh of the tools, which have changed: they are introspected even while the graph fails."""
         self._tools_job.want(hurry=True)
 
     def edges_changed(self) -> None:
-        """Have the edges brought in; before the tools are in, these bring them along."""
+        """Schedule a refresh of the edges; the first fill of the tools does so itself."""
         if self.knows_edges and self.state is not None:
             self._edges_job.want()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being brought in."""
+        """Whether the graph is filled, and no refresh is due or under way."""
         return self._is_filled and self._tools_job.is_idle and self._edges_job.is_idle
 
     # -- asking ------------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class GraphKeeper:
         return await self.once(key, ask, deadline)
 
     async def ask(self, read: Callable[[], Awaitable[_T]]) -> _T | GraphError:
-        """Return what some statements bring, or why they bring nothing; never fails."""
+        """Return the result of some statements, or the error; never raises."""
         timeout_s = self._limits.statement_s
         try:
             async with asyncio.timeout(timeout_s):
@@ -230,7 +230,7 @@ class GraphKeeper:
         return result
 
     def _is_left_alone(self) -> bool:
-        """Whether the graph is not to be asked now; where it is, after failures, nobody else asks for a while."""
+        """Whether the circuit breaker is open; after a pause it lets one query through, and waits again."""
         if self._n_failures < _MOST_FAILURES:
             return False
         now_s = self._clock()
@@ -240,7 +240,7 @@ class GraphKeeper:
         return False
 
     def failed(self, error: GraphError) -> GraphError:
-        """Note a failure, and return it."""
+        """Count a failure, and return it."""
         self._n_failures += 1
         if self._n_failures >= _MOST_FAILURES:
             self._alone_until = self._clock() + _ALONE_S
@@ -267,7 +267,7 @@ class GraphKeeper:
     # -- age ---------------------------------------------------------------------------------------------------------
 
     def edition(self, *, with_edges: bool) -> str:
-        """Return what differs once the tools in the graph do, and the edges where asked; empty before there are any."""
+        """Return the version of the tools in the graph, and of the edges if wanted; empty before there are tools."""
         if self.state is None:
             return ""
         return f"{self.state.digest}:{self._n_changes}" + (f":{self._edges_digest}" if with_edges else "")
@@ -278,12 +278,12 @@ class GraphKeeper:
         return age_s > self._ttl_hours * _HOUR_S or age_s < -_CLOCK_SKEW_S
 
     def refresh_if_stale(self) -> None:
-        """Have tools that are too old brought in anew, unless that is under way, or has just failed."""
+        """Schedule a refresh of stale tools, unless one is under way, or has just failed."""
         if self.state is not None and self._tools_job.is_idle and self.is_stale(self.state):
             self._tools_job.want()
 
     def health(self) -> dict[str, Any]:
-        """Return what `/ready` tells of the graph."""
+        """Return the state for `/ready`."""
         health: dict[str, Any] = {"backend": self.graph.backend, "status": "ready" if self.state else "filling"}
         if self.cause is not None and self.cause != "being filled":
             health |= {"status": "unavailable", "cause": self.cause}
@@ -294,7 +294,7 @@ class GraphKeeper:
     # -- bringing in -------------------------------------------------------------------------------------------------
 
     async def _bring_in_tools(self) -> None:
-        """Put what changed, drop what is gone; the tools are introspected whether or not the graph can be opened."""
+        """Sync the live tools; they are introspected whether or not the graph can be opened."""
         self.n_refreshes += 1
         opened, records = await asyncio.gather(self._open(), self._introspect(), return_exceptions=True)
         for outcome in (opened, records):
@@ -330,7 +330,7 @@ class GraphKeeper:
             await match_literally(self.graph, self.server, "warm up", ("warm up",))
 
     def _tools_failed(self, error: Exception, n_before: int) -> None:
-        """Tell of it once until it succeeds; what the graph holds from an earlier run, or for now, is used on."""
+        """Log it once until it succeeds; what the graph holds, from an earlier run too, is used on."""
         if self.state is None:
             if isinstance(error, TimeoutError):
                 error = GraphError("too slow", "not filled in time")

@@ -1,4 +1,4 @@
-"""What usage teaches, read behind everything, and brought to ranker, graph and prior; no request waits for it."""
+"""`Teaching` reads the usage log in the background, for ranker, graph and prior; no request waits for it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ logger = logging.getLogger("agent_utilities.usage")
 
 _N_SCOPES = 64
 MOST_BYTES = 128 << 20
-"""What indexes of all scopes may take together: one of 4,000 tools with 20 requests of 60 characters each takes some
+"""The bytes of the indexes of all scopes together: one of 4,000 tools with 20 requests of 60 characters each takes some
 60 MB."""
 _OTHERS_S = 60.0
 _REST = 20.0
-"""How many times as long as a reading took nothing is read: a log of 200,000 calls takes a second of a processor."""
+"""The pause after a reading, as a multiple of its time: a log of 200,000 calls takes a second of a processor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +54,10 @@ _UNREAD = Known()
 
 
 class Teaching:
-    """What one server learns of its usage: in each scope when it is first asked for, and when the log has grown.
+    """Learns from a server's usage: a scope when it is first used, and again when the log has grown.
 
-    The index of the catalog stays as it is; what lies over it for a scope with past requests is small, and is made
-    anew where either changes. Until then, and where it can't be made, the catalog is ranked without.
+    The index of the catalog is shared; the overlay of a scope with past requests is small, and is rebuilt when either
+    changes. Until then, and where it can't be built, the catalog is ranked without.
 
     Args:
         ranker: ranks by past requests; None where nothing ranks.
@@ -88,7 +88,7 @@ class Teaching:
         self._has_failed = False
         self._indexing = Job(self._make_indexes, self._index_failed, (retry_s,))
         self.settled = asyncio.Event()
-        """Set while everything that is asked for was read, and the log has not grown here since."""
+        """Set while every scope in use was read, and the log has not grown here since."""
         self.settled.set()
         if ranker is not None:
             ranker.learned, ranker.on_index = self._index_of, self._index_anew
@@ -96,12 +96,12 @@ class Teaching:
             self.of(EVERYBODY)
 
     def prior(self, scope: str) -> Prior | None:
-        """Return how much tools were used in a scope, as far as is known by now; None where nothing was learned."""
+        """Return the prior of a scope, as far as it was read; None where nothing was learned."""
         known = self.of(scope)
         return None if known.learned is NOTHING_LEARNED else known.prior
 
     def of(self, scope: str) -> Known:
-        """Return what is known of a scope by now; nothing of one that is asked for for the first time."""
+        """Return what is known of a scope by now; nothing at its first use, which has it read."""
         if scope == NOBODY:
             return _UNREAD
         known = self._known.get(scope)
@@ -111,7 +111,7 @@ class Teaching:
         return known
 
     def news(self) -> None:
-        """Have every scope that is known read again: the log has grown."""
+        """Schedule every known scope to be read again: the log has grown."""
         for scope in self._known:
             self._want(scope)
 
@@ -121,19 +121,19 @@ class Teaching:
         self._wake.set()
 
     async def edges(self) -> Sequence[ToolEdge]:
-        """Return which tools go together in every scope that is known."""
+        """Return the edges between tools in every known scope."""
         learned = {scope: known.learned for scope, known in self._known.items()}
         return await in_daemon_thread(lambda: [edge for scope in learned for edge in tool_edges(learned[scope], scope)])
 
     def health(self) -> dict[str, Any]:
-        """Return what `/ready` tells: what is known of everybody's usage, and whether that is all logged here."""
+        """Return the state for `/ready`: how much is known, and whether all of the log was read."""
         learned = self._known.get(EVERYBODY, _UNREAD).learned
         n_requests = sum(map(len, learned.past_requests.values()))
         is_settled = self.settled.is_set() and self._indexing.settled.is_set()
         return {"scopes": len(self._known), "tools": len(learned.uses), "requests": n_requests, "settled": is_settled}
 
     async def run(self) -> None:
-        """Read what is wanted until cancelled, a scope after the other, and make indexes of it."""
+        """Read the scheduled scopes until cancelled, one after the other, and build their indexes."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._indexing.run())
             while True:
@@ -158,7 +158,7 @@ class Teaching:
         self._has_failed = False
         before = self._known.get(scope)
         if before is None or learned.version == before.learned.version:
-            return  # of a scope that is not known any more, others have asked since
+            return  # unchanged, or the scope was evicted since
         self._known[scope] = replace(before, learned=learned, prior=prior)
         self._index_anew()
         self._on_edges()
@@ -170,21 +170,21 @@ class Teaching:
     # -- indexes that know past requests -----------------------------------------------------------------------------
 
     def _index_of(self, scope: str, base: CatalogIndex) -> CatalogIndex:
-        """Return what a scope's callers are answered from: what was learned before serves until it is made anew."""
+        """Return the index that answers a scope's callers: the old overlay serves until a new one is built."""
         known = self.of(scope)
         if known.index is None or known.made_of[0] != base.version or not known.learned.past_requests:
             return base
         return known.index
 
     def _index_anew(self) -> None:
-        """Make those indexes anew that are not of what is known by now."""
+        """Schedule the indexes that are out of date."""
         if self._ranker is not None:
             self._indexing.want(hurry=True)
 
     async def _make_indexes(self) -> None:
-        """Make each index that is not of its scope's log and the catalog as they are.
+        """Build each index that is out of date with its scope's log or with the catalog.
 
-        It raises `RankerError` where vectors of past requests can't be had; the index has told of it.
+        Raises `RankerError` where past requests can't be embedded; the embedder has logged it.
         """
         failure: RankerError | None = None
         for scope, known in list(self._known.items()):
@@ -217,7 +217,7 @@ class Teaching:
 
 
 def _with_past_requests(base: CatalogIndex, learned: Learned) -> tuple[CatalogIndex, int]:
-    """Return a catalog's index that knows past requests, and what it takes beyond its own; for a thread."""
+    """Return a catalog's index with past requests, and the bytes that these add; for a thread."""
     places = {tool.name: place for place, tool in enumerate(base.documents)}
     past = PastRequests.of({places[name]: texts for name, texts in learned.past_requests.items() if name in places})
     lexical = base.lexical.learn(past)

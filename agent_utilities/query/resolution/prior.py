@@ -1,4 +1,4 @@
-"""What was called before, as a prior: tools that go together, and tools used of late, move what words answer."""
+"""The prior by usage: tools that go together, and tools used recently, move up in an answer by words."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ from agent_utilities.selection.model import RankedTool, Resolution
 from agent_utilities.usage.model import Learned
 
 MOST_EDGES = 10_000
-"""The most edges that are made of what calls teach: the strongest ones. Which of the weakest are left out depends on
-those of all tools, before anything is known of who asks; whatever is read of the rest, nothing is left out."""
+"""The most edges that are made of learned pairs: the strongest ones. Which of the weakest are left out depends on all
+tools, whoever asks."""
 
 MOST_NEIGHBOURS = 50
-"""The most neighbours that are told of."""
+"""The most neighbours that are returned."""
 
 WEIGHT_AND_DECAY = {"followed_by": (2.0, 0.25), "used_with": (1.0, 0.8)}
-"""What it counts that a tool is usually called next after the last one, and that sessions which called the last one
-called it too; and what that is multiplied by for each step back: what came after the call before last has mostly come.
-"""
+"""By kind of edge, its weight, and the factor for each step back from the last call: what usually follows the call
+before last has mostly been called."""
 
 _ON_THE_LOOP = 500
-"""How many edges are counted within a millisecond."""
+"""How many edges are counted on the event loop: within a millisecond."""
 
 DOUBT = 1.0
 """Added to the counts that a tool's edges sum up to: a pair that was seen once is worth less than one seen always."""
 
 
 def tool_edges(learned: Learned, scope: str = "", most: int = MOST_EDGES) -> list[ToolEdge]:
-    """Return what calls teach of tools that go together, as the graph keeps it; the strongest first."""
+    """Return learned pairs of tools as edges for the graph, the strongest first."""
     edges = [ToolEdge("used_with", *pair, n, scope) for pair, n in learned.used_with.items()]
     edges += [ToolEdge("followed_by", *pair, n, scope) for pair, n in learned.followed_by.items()]
     return nsmallest(most, edges, key=lambda edge: (-edge.n, edge))
@@ -55,7 +54,7 @@ def neighbour_shares(
     Law L1: a tool that is not permitted counts nowhere, be it as a neighbour or as one of the near tools, which take
     the places that they would have without it. Names from `near` that no tool bears count no more than those denied.
 
-    At most `MOST_NEIGHBOURS` are told, none of them near; equal shares in the order of names.
+    At most `MOST_NEIGHBOURS` are returned, none of them near; equal shares in the order of names.
 
     Args:
         neighbours: the edges of the near tools, and perhaps of others, in any order.
@@ -76,8 +75,8 @@ def neighbour_shares(
         for name, n in by_name.items():
             shares[name] += weight * n
     whole = sum(_weight(kind, place) for place in places.values() for kind in WEIGHT_AND_DECAY)
-    told = [(name, share / whole) for name, share in shares.items() if name not in places]
-    return tuple(nsmallest(MOST_NEIGHBOURS, told, key=lambda each: (-each[1], each[0])))
+    others = [(name, share / whole) for name, share in shares.items() if name not in places]
+    return tuple(nsmallest(MOST_NEIGHBOURS, others, key=lambda each: (-each[1], each[0])))
 
 
 async def shares_off_loop(
@@ -125,11 +124,11 @@ class Prior:
 
 
 NO_PRIOR = Prior()
-"""Of an empty log, or none."""
+"""The prior of an empty log, or none."""
 
 
 def with_prior(answer: Resolution, prior: Prior, permitted: frozenset[str], limit: int | None) -> Resolution:
-    """Return an answer whose tools are moved by what was called before.
+    """Return an answer whose tools are reordered by usage.
 
     Laws, for any usage:
 
@@ -137,10 +136,10 @@ def with_prior(answer: Resolution, prior: Prior, permitted: frozenset[str], limi
       another reason than its score. So no tool is overtaken that the words name by one that they do not.
     - Where the answer has no more tools than the limit, all of them stay. Room that is left over is filled with at most
       `MOST_FILLED` tools, after all others, marked `by_usage`.
-    - Where it has more, those that come first once moved are kept. A tool that was not found counts as if it had been
-      found last, so that it takes the place of none that leads the last one by more than `BOUND`.
+    - Where it has more, those that come first once moved are kept. A tool without a match counts as if it had
+      matched last, so that it takes the place of none that leads the last one by more than `BOUND`.
     - Only permitted tools are moved or filled in, and only what is known of them counts (law L1).
-    - Where nothing answers, nothing is moved or filled in. Where nothing was learned, the answer is the one given.
+    - Where nothing answers, nothing is moved or filled in. Where nothing was learned, the answer is unchanged.
     """
     gains = gains_of(answer, prior, permitted) if answer.answered and answer.tools else {}
     is_to_be_cut = limit is not None and len(answer.tools) > limit
@@ -164,7 +163,7 @@ def gains_of(answer: Resolution, prior: Prior, permitted: frozenset[str]) -> dic
         if share > 0 and name in permitted
     }
     uses = prior.uses
-    # However many of them were found already, some are left to fill in.
+    # However many of them match already, some are left to fill in.
     most_used = list(islice(prior.most_used(permitted), len(answer.tools) + MOST_FILLED))
     if not most_used:
         return gains

@@ -57,7 +57,7 @@ def _key(question: Question, kind: Literal["answer", "ranking", "search", "words
 class Pipeline:
     """Answers queries on one server's tools, without an LLM (laws L5, L7).
 
-    A query seen before is answered from the cache. Another is asked of graph and ranker once, however many callers
+    A query seen before is answered from the cache. Another is sent to graph and ranker once, however many callers
     wait, and each waits no longer than the deadline; past it words alone answer. Tools that bear the query literally
     come first, then those that the ranker claims, or, while it can't rank, those that bear the query's words apart.
     While the graph is not filled, or fails, the ranker alone answers (`ranked`); where it can't either the answer is
@@ -73,7 +73,7 @@ class Pipeline:
         self.keeper, self.memo = keeper, keeper.memo
         self._ranker, self._teaching, self._deadline_s = ranker, teaching, deadline_s
         self.n_reads = 0
-        """How many queries were asked of the graph; one whose words stand nowhere together may take two statements."""
+        """How many queries were sent to the graph; one whose words stand nowhere together may take two statements."""
 
     async def resolve(
         self,
@@ -123,7 +123,7 @@ class Pipeline:
 
         prior = self._teaching.prior(usage_scope) if self._teaching is not None else None
         answer = await self._once(key, find, deadline)
-        # Who searches by words is given nothing that they do not find: there is no room to fill.
+        # A search by words returns only what matches them: usage fills nothing in.
         return answer if prior is None else with_prior(answer, prior, scope.names(), len(answer.tools))
 
     async def _once(
@@ -245,7 +245,7 @@ class Resolver:
     # -- answering ---------------------------------------------------------------------------------------------------
 
     async def wait_for_tools(self) -> Deadline:
-        """Return the deadline of a query asked now, after the first fill or index where these are still under way."""
+        """Return the deadline of a query that comes now, after waiting for a first fill or index under way."""
         deadline = Deadline.after(self._settings().graph_deadline_ms / 1000)
         await deadline.wait(self._opened)
         pipeline, ranker = self.pipeline, self.ranker
@@ -283,7 +283,7 @@ class Resolver:
         A scope that is None permits nothing.
 
         Returns:
-            `ranked`, or `no_match` where no tool shares anything with the query; `off` where nothing was asked, or
+            `ranked`, or `no_match` where no tool shares anything with the query; `off` where the query is blank, or
             queries are off; `unavailable` with the cause where there is no ranker, or it has not answered in time.
         """
         if not query.strip():
