@@ -1,4 +1,4 @@
-"""The two tools by which deferred ones are reached: names, texts, the arguments that models give, what is deferred."""
+"""The entry tools `tool_search` and `call_tool`: definitions, parsed arguments, and the text about deferred tools."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOOL_SEARCH_DESCRIPTION = (
     " can't be done. Give words for what you want to do, or `select:NAME,NAME` to load tools by name. What is found"
     f" comes with input schemas: call it directly by its name{_BY_CALL_TOOL}."
 )
-"""What every caller is told; its own `deferred_text` follows, after a space."""
+"""The description that every caller gets; its own `deferred_text` follows, after a space."""
 
 CALL_TOOL_DESCRIPTION = (
     "Call a deferred tool by its name when your tool list doesn't show it; tool_search gives names and input schemas."
@@ -65,7 +65,7 @@ CALL_TOOL_SCHEMA: Mapping[str, Any] = {
 
 
 AS_MEANT = "give the name of a tool in `name`, and its own arguments as an object in `arguments`"
-"""What would do where `call_tool` was called otherwise."""
+"""The hint for wrong arguments of `call_tool`."""
 
 
 def unknown_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
@@ -73,16 +73,16 @@ def unknown_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
     return sorted(arguments.keys() - schema["properties"].keys())
 
 
-def search_definition(names: EntryNames, told: str) -> dict[str, Any]:
+def search_definition(names: EntryNames, deferred: str) -> dict[str, Any]:
     """Return `tool_search` as `tools/list` sends it.
 
-    It is listed first, where a changed word costs a host its whole prompt cache: `told` must stay the same while the
-    tools do.
+    It is listed first, where a changed word costs a host its whole prompt cache: `deferred` must stay the same
+    while the tools do.
     """
     text = TOOL_SEARCH_DESCRIPTION if names.call is not None else TOOL_SEARCH_DESCRIPTION.replace(_BY_CALL_TOOL, "")
     return {
         "name": names.search,
-        "description": f"{_named(text, names)} {told}".rstrip(),
+        "description": f"{_named(text, names)} {deferred}".rstrip(),
         "inputSchema": deepcopy(dict(TOOL_SEARCH_SCHEMA)),
     }
 
@@ -106,7 +106,7 @@ _NAME_LISTS = ("names", "tools", "tool_names")
 
 @dataclass(frozen=True, slots=True)
 class SearchArguments:
-    """What `tool_search` is called with."""
+    """Parsed arguments of `tool_search`."""
 
     query: str
     max_results: int | None = None
@@ -119,16 +119,16 @@ def search_arguments(arguments: Mapping[str, Any]) -> SearchArguments:
     Raises:
         InputError: one is missing, unknown, of the wrong type or out of bounds.
     """
-    given = {key: value for key, value in arguments.items() if value is not None}
+    values = {key: value for key, value in arguments.items() if value is not None}
     for key in _NAME_LISTS:
-        names = given.pop(key, None)
+        names = values.pop(key, None)
         if isinstance(names, list) and all(isinstance(name, str) for name in names):
-            given.setdefault("query", f"select:{','.join(names)}")
+            values.setdefault("query", f"select:{','.join(names)}")
         elif names is not None:
             raise InputError("not a list of names", names, f"tool_search: {key}", "give query instead")
-    if unknown := unknown_arguments(given, TOOL_SEARCH_SCHEMA):
+    if unknown := unknown_arguments(values, TOOL_SEARCH_SCHEMA):
         raise InputError("no such argument", unknown[0], "tool_search", "it takes query, max_results and server")
-    query, server = given.get("query"), given.get("server")
+    query, server = values.get("query"), values.get("server")
     if not isinstance(query, str):
         raise InputError("no words to search for", query, "tool_search: query", "give words, or select:a,b")
     if server is not None and not isinstance(server, str):
@@ -136,7 +136,7 @@ def search_arguments(arguments: Mapping[str, Any]) -> SearchArguments:
     for key, text in (("query", query), ("server", server or "")):
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise InputError("not Unicode text", text, f"tool_search: {key}", "leave lone surrogates out")
-    max_results = n_results(given["max_results"]) if "max_results" in given else None
+    max_results = n_results(values["max_results"]) if "max_results" in values else None
     return SearchArguments(query, max_results, server or None)
 
 
@@ -161,7 +161,7 @@ def call_arguments(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return the tool that `call_tool` is called for, and with what; that may come as JSON text, or not at all.
 
     Raises:
-        InputError: there is no name, the tool's arguments are no object, or something else is given beside the two: a
+        InputError: there is no name, the tool's arguments are no object, or there are other arguments beside the two: a
             tool that is called without what it was to be called with may do something else.
     """
     if unknown := unknown_arguments(arguments, CALL_TOOL_SCHEMA):
@@ -169,24 +169,24 @@ def call_arguments(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     name = arguments.get("name")
     if not isinstance(name, str) or not name:
         raise InputError("no tool's name", name, "call_tool: name", "give it, and the tool's arguments as an object")
-    given = arguments.get("arguments")
-    read = given
+    value = arguments.get("arguments")
+    read = value
     if isinstance(read, str):
         try:
             read = json.loads(read.strip() or "{}")
         except (ValueError, RecursionError):
-            read = given
+            read = value
     if read is None:
         return name, {}
     if not isinstance(read, Mapping):
-        raise InputError("not an object", given, "call_tool: arguments", "give each of the tool's by its name")
+        raise InputError("not an object", value, "call_tool: arguments", "give each of the tool's by its name")
     return name, dict(read)
 
 
 _SAID = ("wrong arguments for ", "invalid arguments for ")
 _N_SAID = max(map(len, _SAID))
 _MOST = 200
-"""The most characters that are told of what is wrong."""
+"""The most characters of an error that are returned."""
 _MOST_BYTES = 100_000
 """Longer arguments are not checked: it is done between two turns of the event loop."""
 _REFERENCE = re.compile(r"\$(?:dynamicRef|recursiveRef|ref)\b")
@@ -197,7 +197,7 @@ _MOST_REFERENCES = 20
 def explained(
     name: str, said: str, arguments: Mapping[str, Any], schema: Mapping[str, Any], *, is_checked: bool = True
 ) -> str | None:
-    """Return what a model is told beside a tool's error, its schema, where the arguments are what is wrong; else None.
+    """Return a tool's schema, to be added to its error, where the arguments are wrong; otherwise None.
 
     Args:
         said: its error, as text.
@@ -213,7 +213,7 @@ def explained(
 
 
 def wrong_arguments(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str | None:
-    """Return what of the arguments a schema refuses; None where it refuses nothing, or can't be told safely.
+    """Return which argument a schema refuses; None where it refuses none, or can't be checked safely.
 
     Schemas of upstreams are a stranger's. What one refers to elsewhere is not fetched, and its patterns, which can take
     hours on the right text, are not tried, nor is one that refers to itself over and over.
@@ -272,7 +272,7 @@ _INVISIBLE = re.compile(r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe
 
 @dataclass(frozen=True, slots=True)
 class DeferredTool:
-    """What is read of a deferred tool to tell of it."""
+    """The facts of a deferred tool that `deferred_text` names."""
 
     server: str
     """Its upstream's name at a gateway; empty for a server's own tool."""
@@ -280,14 +280,14 @@ class DeferredTool:
 
 
 def deferred_text(tools: Iterable[DeferredTool], n_deferred: int, *, search: str = "tool_search") -> str:
-    """Return what a model is told of deferred tools, in at most 120 tokens: how many, on which servers, about what.
+    """Return a text for models about deferred tools, in at most 120 tokens: how many, on which servers, about what.
 
     It has nothing of what upstreams wrote but short labels.
     It is the same in every process and whatever the order of the tools. It is one line. Topics are the tags that tools
     share; servers and topics are named by their `label`, each with how many tools have it. Empty where nothing is
     deferred. A tag that is no short label is left out whole: its beginning could say something else than the whole did.
 
-    `tools` are those that this caller may use: nothing is told of any other. 10,000 of them take some 50 ms, so it is
+    `tools` are those that this caller may use: it holds nothing of any other. 10,000 of them take some 50 ms, so it is
     for a thread.
     """
     if not n_deferred:

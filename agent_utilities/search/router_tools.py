@@ -94,7 +94,7 @@ def formatted(
 def result_text(result: Any) -> str:
     """Return what `handle` or `call` returned as text for a model: of a search JSON, of a tool its texts.
 
-    What is no text is told by a word.
+    A block that is no text is named by its type.
     """
     if isinstance(result, SearchResult):
         return result.text
@@ -113,7 +113,7 @@ def _block_text(block: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """What one message changed.
+    """The changes of one message.
 
     Args:
         added: names of the tools that it made visible, in order.
@@ -131,11 +131,11 @@ class Turned:
 
 
 class ToolArgumentsError(AgentUtilitiesError, ValueError):
-    """A tool was called with arguments that do not fit; tells what it said, and what it takes."""
+    """A tool was called with arguments that do not fit; the message has its error and its schema."""
 
-    def __init__(self, error: Exception, told: str, schema: Mapping[str, Any]) -> None:
+    def __init__(self, error: Exception, explanation: str, schema: Mapping[str, Any]) -> None:
         self.schema = schema
-        super().__init__(f"{error}\n{told}")
+        super().__init__(f"{error}\n{explanation}")
 
 
 Definition = Mapping[str, Any]
@@ -143,7 +143,7 @@ Definition = Mapping[str, Any]
 
 
 class RoutedTools:
-    """The tools of a router, in the order they were given, each name once, and which of them are listed.
+    """The tools of a router, in their order, each name once, and which of them are listed.
 
     Args:
         server: the server that they come from; empty where it is not known.
@@ -189,8 +189,8 @@ class RoutedTools:
         """Return the places of the tools of a server, or of those with a tag of that name; `InputError` for none."""
         if fold(server) == fold(self.server):
             return tuple(range(len(self.names)))
-        found = names_of_server(server, zip(self.entries, self.servers, strict=True))
-        return tuple(place for place, name in enumerate(self.names) if name in found)
+        names = names_of_server(server, zip(self.entries, self.servers, strict=True))
+        return tuple(place for place, name in enumerate(self.names) if name in names)
 
     def own(self, name: str) -> str:
         """Return the tool's own name for one that a model knows it under; any other name as it is."""
@@ -208,7 +208,7 @@ class RoutedTools:
 
     @cached_property
     def about_deferred(self) -> str:
-        """What the model is told of the tools that may be deferred: the same whatever is active, for prompt caches.
+        """The text for the model about deferrable tools: the same whatever is active, for prompt caches.
 
         10,000 tools take 100 ms: make it in a thread where it may be that many.
         """
@@ -216,11 +216,8 @@ class RoutedTools:
         tools = [DeferredTool(self._server_of[each.name], tuple(sorted(each.tags))) for each in deferred]
         return deferred_text(tools, len(tools), search=self.entry.search)
 
-    def given(self, active: Active) -> list[dict[str, Any]]:
-        """Return what is listed, which a host may change: the entry tools as long as any tool is deferred, then tools.
-
-        What a list has is never shared with another.
-        """
+    def shown(self, active: Active) -> list[dict[str, Any]]:
+        """Return definitions of what is listed, as copies: the entry tools while any tool is deferred, then tools."""
         listed = takewhile(lambda tool: tool[0] != DEFERRED, self._in_sections(active))
         return [_copied(definition) for _, _, definition in listed]
 
@@ -251,21 +248,23 @@ _WORD = re.compile(r"_(\w)")
 
 def _definition(tool: Any) -> Definition:
     """Return a tool as `tools/list` sends it: of FastMCP, the SDK, Anthropic or OpenAI, an object or a mapping."""
-    if not isinstance(given := _fields(tool), dict):
-        given = {}
-    if given.get("type") == "function" and "function" in given:  # as OpenAI's chat completions nest it
-        return _definition(given["function"])
-    told = {_KEYS.get(key, key): each for key, each in given.items() if each is not None and key not in _OF_PROVIDERS}
-    name, schema, hints = told.get("name"), told.get("inputSchema"), told.get("annotations")
+    if not isinstance(fields := _fields(tool), dict):
+        fields = {}
+    if fields.get("type") == "function" and "function" in fields:  # as OpenAI's chat completions nest it
+        return _definition(fields["function"])
+    definition = {
+        _KEYS.get(key, key): each for key, each in fields.items() if each is not None and key not in _OF_PROVIDERS
+    }
+    name, schema, hints = definition.get("name"), definition.get("inputSchema"), definition.get("annotations")
     if not isinstance(name, str) or not name:
         hint = "give tools of FastMCP, the MCP SDK, Anthropic or OpenAI: a name, a description and a schema"
         raise InputError("not a tool with a name", tool, "ToolRouter: tools", hint)
     if isinstance(hints, dict):
-        given = {_WORD.sub(lambda word: word[1].upper(), key): hint for key, hint in hints.items()}
-        told["annotations"] = {key: hint for key, hint in given.items() if hint is not None}
+        hints = {_WORD.sub(lambda word: word[1].upper(), key): hint for key, hint in hints.items()}
+        definition["annotations"] = {key: hint for key, hint in hints.items() if hint is not None}
     if not isinstance(schema, dict) or not schema:
-        told["inputSchema"] = {"type": "object", "properties": {}}
-    return told
+        definition["inputSchema"] = {"type": "object", "properties": {}}
+    return definition
 
 
 def _fields(tool: Any) -> Any:
@@ -297,9 +296,9 @@ def _prefix(tool: Entry) -> str:
     return max((tag for tag in tool.tags if name.startswith(f"{tag}_")), key=len, default="")
 
 
-def preferences_given(*, pins: Collection[str] | str, **given: Active | str | int | None) -> Preferences:
+def preferences_of_arguments(*, pins: Collection[str] | str, **others: Active | str | int | None) -> Preferences:
     """Return the preferences in a router's arguments: its pins, when tools are deferred, and the set to start with."""
-    texts = {"pin": pins if isinstance(pins, str) else ",".join(pins), **given}
+    texts = {"pin": pins if isinstance(pins, str) else ",".join(pins), **others}
     settings: list[tuple[Slot, Setting]] = []
     for key, text in texts.items():
         field = field_of(key, "meta")

@@ -1,4 +1,4 @@
-"""Answering a search: words or names in, tools with their definitions out, loaded where there is a session."""
+"""`Searches` answers `tool_search`: words or names in, definitions out, which are loaded where there is a session."""
 
 from __future__ import annotations
 
@@ -48,30 +48,30 @@ class Searches:
         """
         started = time.perf_counter()
         try:
-            found = await self._found(search_arguments(arguments), request, permitted, names)
+            result = await self._result(search_arguments(arguments), request, permitted, names)
         except InputError as error:
             raise ToolError(str(error)) from None
-        counts = {"found": len(found.names), "loaded": len(found.activated)}
-        counts |= {"evicted": len(found.evicted), "deferred": found.n_deferred}
-        self._host.notify(SearchEvent("tool_search", counts, found.cause, time.perf_counter() - started))
-        if not selected_names(found.query):
-            self._host.notify(ToolsSought(found.query, found.names, request))
-        return ToolResult(found.text, found.as_dict(), {META_KEY: {"active": found.active}})
+        counts = {"found": len(result.names), "loaded": len(result.activated)}
+        counts |= {"evicted": len(result.evicted), "deferred": result.n_deferred}
+        self._host.notify(SearchEvent("tool_search", counts, result.cause, time.perf_counter() - started))
+        if not selected_names(result.query):
+            self._host.notify(ToolsSought(result.query, result.names, request))
+        return ToolResult(result.text, result.as_dict(), {META_KEY: {"active": result.active}})
 
-    async def _found(
-        self, asked: SearchArguments, request: Request, permitted: Permitted, names: EntryNames
+    async def _result(
+        self, search: SearchArguments, request: Request, permitted: Permitted, names: EntryNames
     ) -> SearchResult:
-        searched = await self._searched(asked, permitted)
-        wanted = selected_names(asked.query)
-        most, cause = asked.max_results, ""
+        searched = await self._searched(search, permitted)
+        wanted = selected_names(search.query)
+        most, cause = search.max_results, ""
         if wanted:
             most = len(wanted)
             ranked = [RankedTool(name) for name in wanted if name in searched]
-        elif asks_for_everything(asked.query):
+        elif asks_for_everything(search.query):
             seen = (request.verdict.preferences if request.session is None else kept(request.session)).active.names
             ranked = [RankedTool(name) for name in sorted(searched, key=seen.__contains__)][: n_results(most)]
         else:
-            ranked, cause = await self._ranked(asked.query.strip(), request, permitted, searched, n_results(most))
+            ranked, cause = await self._ranked(search.query.strip(), request, permitted, searched, n_results(most))
         definitions: dict[str, dict[str, Any]] = {}
         for each in ranked:
             if (tool := searched[each.name] or await self._host.get_tool(each.name)) is not None:
@@ -80,8 +80,8 @@ class Searches:
         withdrawn = {each.name for each in ranked} - definitions.keys()
         known = [name for name in searched if name not in withdrawn] if withdrawn else list(searched)
         unknown = [name for name in wanted if name not in definitions]
-        found = partial(search_result, max_results=most, unknown=unknown, cause=cause)
-        result = await in_daemon_thread(partial(found, asked.query, ranked, definitions, known))
+        make = partial(search_result, max_results=most, unknown=unknown, cause=cause)
+        result = await in_daemon_thread(partial(make, search.query, ranked, definitions, known))
         change = await self._turns.loaded(request, [tool.name for tool in result.tools], permitted)
         session = request.session
         active = request.verdict.preferences.active if session is None else kept(session).active
@@ -94,7 +94,7 @@ class Searches:
             call=names.call,
         )
 
-    async def _searched(self, asked: SearchArguments, permitted: Permitted) -> dict[str, Tool | None]:
+    async def _searched(self, search: SearchArguments, permitted: Permitted) -> dict[str, Tool | None]:
         """Return the names to search among, with their tools where these are known already.
 
         Raises:
@@ -106,7 +106,7 @@ class Searches:
             searched = dict.fromkeys(permitted.in_order)
         else:
             searched = {tool.name: tool for tool in listed if tool.name in permitted.names}
-        if asked.server is None:
+        if search.server is None:
             return searched
         origin_of = self._host.origin_of
         tools = [
@@ -114,7 +114,7 @@ class Searches:
             for entry, tool in self._permitted_tools(permitted)
             if entry.name in searched
         ]
-        of_server = names_of_server(asked.server, tools)
+        of_server = names_of_server(search.server, tools)
         return {name: tool for name, tool in searched.items() if name in of_server}
 
     def _permitted_tools(self, permitted: Permitted) -> list[tuple[Entry, Tool | None]]:

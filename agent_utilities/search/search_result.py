@@ -1,4 +1,4 @@
-"""What a search of tools asks for, which of the tools found come in full, and the result for hosts and models."""
+"""Reads search queries, chooses which matches come with full definitions, and builds the result for models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agent_utilities.search.entry_tools import MAX_RESULTS, n_results
 from agent_utilities.selection.model import RankedTool, fold
 
 FULL_TOKENS = 560
-"""About how many tokens of definitions a search gives where nobody says how many tools."""
+"""About how many tokens of definitions a search returns where `max_results` is not set."""
 N_LONG, LONG_TOKENS, NEAR = 5, 2_000, 0.7
 """So many of the best come where definitions are long, as far as this room reaches: two, and those that the best is
 hardly ahead of, whose score is this share of its own."""
@@ -25,7 +25,7 @@ _SELECT = "select:"
 _N_NEAREST = 3
 _LEAST_LIKENESS_OF_ALL, _LEAST_LIKENESS_OF_PARTS = 70, 60
 _N_COMPARED = 100
-"""Characters of what was asked for that are compared with names."""
+"""Characters of a wanted name that are compared with names."""
 _FROM_QUERY = "tool_search: query"
 _QUERY_HINT = "say in a few words what the tool should do, or name tools as select:a,b"
 
@@ -59,11 +59,11 @@ def names_of_server(server: str, tools: Iterable[tuple[Entry, str]]) -> frozense
         tools: those that the caller may use, each with its server; empty where that is not known.
 
     Raises:
-        InputError: there are none; the nearest servers and tags of the tools are told.
+        InputError: there are none; the message has the nearest servers and tags.
     """
     wanted, tools = fold(server), list(tools)
-    if found := frozenset(entry.name for entry, of in tools if wanted in entry.tags or fold(of) == wanted):
-        return found
+    if names := frozenset(entry.name for entry, of in tools if wanted in entry.tags or fold(of) == wanted):
+        return names
     known = {of for _, of in tools}.union(*(entry.tags for entry, _ in tools)) - {""}
     near = " or ".join(nearest_names(server, known))
     hint = f"did you mean {near}?" if near else "leave it out to search all"
@@ -92,9 +92,11 @@ def described_once(definitions: Iterable[Mapping[str, Any]]) -> list[Mapping[str
         schema = definition.get("inputSchema")
         parameters = schema.get("properties") if isinstance(schema, Mapping) else None
         if isinstance(schema, Mapping) and isinstance(parameters, Mapping):
-            told = {name: _undescribed(each) if seen.get(name) == each else each for name, each in parameters.items()}
+            shorter = {
+                name: _undescribed(each) if seen.get(name) == each else each for name, each in parameters.items()
+            }
             seen = {**parameters, **seen}
-            definition = {**definition, "inputSchema": {**schema, "properties": told}}
+            definition = {**definition, "inputSchema": {**schema, "properties": shorter}}
         shown.append(definition)
     return shown
 
@@ -107,7 +109,7 @@ def nearest_names(wanted: str, names: Iterable[str]) -> tuple[str, ...]:
     """Return up to three names that are most like a name or some words, the nearest first; ties in alphabetical order.
 
     Args:
-        wanted: what was asked for; only its first 100 characters are compared.
+        wanted: the name or the words; only the first 100 characters are compared.
         names: of the tools that the caller may use, and of no others: what is denied must not be guessed from this.
     """
     from rapidfuzz import fuzz, process, utils
@@ -129,12 +131,12 @@ _N_SCORE_DIGITS = 3
 
 @dataclass(frozen=True, slots=True)
 class FoundTool:
-    """A tool that a search found.
+    """A match of a search.
 
     Args:
         definition: as `tools/list` sends it, but for what `described_once` leaves out.
         is_full: whether it comes with its definition, or by name and first sentence only.
-        score: what the ranker gives it; None where it was asked for by name.
+        score: the ranker's; None where the tool was selected by name.
         words: the words of the query that stand in its text.
     """
 
@@ -151,28 +153,28 @@ class FoundTool:
     def as_dict(self) -> dict[str, Any]:
         """Return what a model reads of it."""
         if self.is_full:
-            told = {key: value for key, value in for_models(self.definition).items() if value not in (None, "")}
-            return told if self.score is None else {**told, "score": round(self.score, _N_SCORE_DIGITS)}
+            shown = {key: value for key, value in for_models(self.definition).items() if value not in (None, "")}
+            return shown if self.score is None else {**shown, "score": round(self.score, _N_SCORE_DIGITS)}
         # Lines that an author broke are one sentence, paragraphs are not.
         paragraph = str(self.definition.get("description") or "").strip().partition("\n\n")[0]
         text = first_sentence(" ".join(paragraph.split()))
-        shown = text if len(text) <= _N_TEXT_CHARACTERS else f"{text[: _N_TEXT_CHARACTERS - 1].rstrip()}…"
-        return {"name": self.name, **({"description": shown} if shown else {})}
+        short = text if len(text) <= _N_TEXT_CHARACTERS else f"{text[: _N_TEXT_CHARACTERS - 1].rstrip()}…"
+        return {"name": self.name, **({"description": short} if short else {})}
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What came of a search.
+    """The result of a search.
 
     Args:
         tools: the tools that come with their definitions, best first.
-        more: further ones, of which only the name and the first sentence is told.
+        more: further ones, by name and first sentence only.
         activated: names that the search made visible.
         evicted: names of loaded tools that went out for them.
         n_deferred: how many tools stay deferred.
         active: the value of `active` after it.
-        unknown: names asked for that no permitted tool has, each with the permitted names nearest to it.
-        nearest: where nothing was found, the names nearest to the words.
+        unknown: selected names that no permitted tool has, each with the permitted names nearest to it.
+        nearest: without a match, the names nearest to the words.
         cause: why the ranking is less than it could be; empty where it isn't.
         call: what the model knows `call_tool` by; None where it has none.
     """
@@ -191,31 +193,31 @@ class SearchResult:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all tools found, best first."""
+        """The names of all matches, best first."""
         return tuple(tool.name for tool in (*self.tools, *self.more))
 
     @property
     def text(self) -> str:
         """What a model reads: compact JSON, without what there is nothing of."""
-        return json.dumps(self._told(), ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(self._shown(), ensure_ascii=False, separators=(",", ":"))
 
     def as_dict(self) -> dict[str, Any]:
         """Return what a program reads: the same, and what was activated and evicted, and is active now."""
         changed = {"activated": list(self.activated), "evicted": list(self.evicted)}
-        return {**self._told(), **changed, "active": self.active}
+        return {**self._shown(), **changed, "active": self.active}
 
-    def _told(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"tools": [tool.as_dict() for tool in self.tools]}
+    def _shown(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {"tools": [tool.as_dict() for tool in self.tools]}
         if self.more:
-            told["more"] = [tool.as_dict() for tool in self.more]
+            shown["more"] = [tool.as_dict() for tool in self.more]
         if self.unknown:
-            told["unknown"] = {name: list(nearest) for name, nearest in self.unknown.items()}
+            shown["unknown"] = {name: list(nearest) for name, nearest in self.unknown.items()}
         for key, names in (("nearest", self.nearest), ("evicted", self.evicted)):
             if names:
-                told[key] = list(names)
+                shown[key] = list(names)
         if self.cause:
-            told["cause"] = self.cause
-        return {**told, "deferred": self.n_deferred, "next": self._next()}
+            shown["cause"] = self.cause
+        return {**shown, "deferred": self.n_deferred, "next": self._next()}
 
     def _next(self) -> str:
         """Return what to do now: hosts differ in whether they list anew what a search loaded."""
@@ -240,27 +242,29 @@ def search_result(
     unknown: Iterable[str] = (),
     cause: str = "",
 ) -> SearchResult:
-    """Return what a search found, before anything was loaded for it; where names are missed, for a thread.
+    """Return the result of a search, before tools are loaded for it; for a thread, where names are unknown.
 
-    A definition costs as much as ten names, and the wanted tool is mostly among the first few: so where nobody says how
-    many, the best come in full as far as 560 tokens reach. Of long definitions that would be one: the best two, and of
-    five those that fit nearly as well, come as far as 2,000 reach, and at least one does. Only what is found counts, so
-    that nothing is told of what the caller may not use.
+    A definition costs as much as ten names, and the wanted tool is mostly among the first few: so without `max_results`
+    the best come in full as far as 560 tokens reach. Of long definitions that would be one: the best two, and of five
+    those that fit nearly as well, come as far as 2,000 reach, and at least one does. Only matches count, so
+    that nothing shows what the caller may not use.
 
     Args:
-        ranked: the tools found, best first; without scores where they were asked for by name.
-        definitions: of every tool that may be given, by name, as `tools/list` sends them; others are left out.
-        names: those that were searched: the nearest of them are told where nothing is found.
+        ranked: the matches, best first; without scores where they were selected by name.
+        definitions: of every tool that may be returned, by name, as `tools/list` sends them; others are left out.
+        names: of the tools that were searched; without a match the nearest of them are returned.
         max_results: how many come, all of them in full; None for 10, of which the best come in full.
-        unknown: names asked for that are not there.
+        unknown: selected names that are missing.
     """
     best = {tool.name: tool for tool in reversed(ranked) if tool.name in definitions}
-    found = [name for name in dict.fromkeys(tool.name for tool in ranked) if name in best][: n_results(max_results)]
-    shown = described_once(definitions[name] for name in found)
-    n_full = len(found) if max_results is not None else _n_within_tokens(shown, [best[name].score for name in found])
+    matches = [name for name in dict.fromkeys(tool.name for tool in ranked) if name in best][: n_results(max_results)]
+    shown = described_once(definitions[name] for name in matches)
+    n_full = (
+        len(matches) if max_results is not None else _n_within_tokens(shown, [best[name].score for name in matches])
+    )
     tools = [
         FoundTool(each, place < n_full, best[name].score, best[name].words)
-        for place, (name, each) in enumerate(zip(found, shown, strict=True))
+        for place, (name, each) in enumerate(zip(matches, shown, strict=True))
     ]
     nearest_by_name = {name: nearest_names(name, names) for name in unknown}
     return SearchResult(

@@ -1,4 +1,4 @@
-"""The tools that a router and its children share: given, or listed by a client, and made ready to be ranked."""
+"""The tools that a router and its children share: passed in or listed by a client, and indexed for ranking."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger("agent_utilities.router")
 
 
 def open_better(ranker: str | Ranker) -> Ranker | None:
-    """Return what ranks by more than words; None where words are all that is asked for. No model is loaded yet."""
+    """Return what ranks by more than words; None where words alone rank. No model is loaded yet."""
     if not isinstance(ranker, str):
         if not hasattr(ranker, "index"):
             hint = "give lexical, hybrid, embedding, a provider of embeddings, or what has a method index"
@@ -32,7 +32,7 @@ def open_better(ranker: str | Ranker) -> Ranker | None:
 
 
 class SharedTools:
-    """Lists tools and indexes them; what it holds is replaced whole, so that a listing that fails changes nothing.
+    """Lists tools and indexes them; each listing replaces the last whole, so that a failed one changes nothing.
 
     Args:
         tools_or_client: tool definitions, or what has `list_tools` and `call_tool`, such as a `fastmcp.Client`.
@@ -67,14 +67,14 @@ class SharedTools:
         return self._listed
 
     async def refresh(self) -> None:
-        """List the tools anew where there is a client; what it raises is passed on, and changes nothing."""
+        """List the tools anew where there is a client; where that raises, nothing changes."""
         async with self._one_at_a_time():
             await self._list()
 
     async def searchable(self) -> RoutedTools:
         """Return the tools with their indexes, after they were listed where that is due.
 
-        A listing that fails where there was one before is logged, and the one before is used on.
+        A failed listing is logged where there was one before, which stays in use.
         """
         async with self._one_at_a_time():
             if self._listed is None or self.is_stale:

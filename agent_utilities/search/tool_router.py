@@ -22,7 +22,7 @@ from agent_utilities.search.router_tools import (
     ToolArgumentsError,
     Turned,
     formatted,
-    preferences_given,
+    preferences_of_arguments,
     result_text,
 )
 from agent_utilities.search.search_result import SearchResult, nearest_names, search_result, selected_names
@@ -54,9 +54,9 @@ class ToolRouter:
         tool_search: `on`, `off`, `auto` (defer where there are more than 50), or `auto:N`.
         ranker: `lexical`, `hybrid` or `embedding`, what embeds as `MCP_EMBEDDINGS` takes it, or a `Ranker`. Words
             alone rank until its index is made.
-        active: the set to start with, or its value as a server's result told it.
+        active: the set to start with, or its value as a server's result has it.
         host_tools: names of the host's own tools, which are never touched: entry tools take other names than these.
-        call: calls a tool by name and arguments, where no client is given that does.
+        call: calls a tool by name and arguments, where there is no client.
 
     Raises:
         InputError: an argument can't be meant.
@@ -78,7 +78,7 @@ class ToolRouter:
         host_tools: Collection[str] = (),
         call: Call | None = None,
     ) -> None:
-        preferences = preferences_given(
+        preferences = preferences_of_arguments(
             pins=pins,
             tool_search=tool_search,
             initial_k=initial_k,
@@ -108,16 +108,16 @@ class ToolRouter:
         return self
 
     async def __aexit__(self, *failure: Any) -> None:
-        """Give the client back."""
+        """Disconnect the client."""
         if hasattr(self._shared.client, "__aexit__"):
             await self._shared.client.__aexit__(*failure)
 
     async def refresh(self) -> None:
-        """List the client's tools anew; where that fails, what was listed before stands, and the error is passed on."""
+        """List the client's tools anew; where that fails, the last list stays, and the error is raised."""
         await self._shared.refresh()
 
     async def heard(self, message: object) -> None:
-        """Take a message from the server: after `tools/list_changed` the next turn or search lists the tools anew.
+        """Handle a message of the server: after `tools/list_changed` the next turn or search lists the tools anew.
 
         For a client's `message_handler`: `Client(url, message_handler=lambda message: router.heard(message))`.
         """
@@ -158,7 +158,7 @@ class ToolRouter:
                 two are at most 64 letters, digits, `_` and `-`; `name_of` leads back.
         """
         routed = self._routed
-        return formatted(routed.given(self._active), routed.legal, routed.host_tools, format)
+        return formatted(routed.shown(self._active), routed.legal, routed.host_tools, format)
 
     @property
     def active(self) -> Active:
@@ -252,8 +252,8 @@ class ToolRouter:
             ranking, cause = await rank(known, query.strip(), places, limit)
             best = zip(ranking.indexes, ranking.scores, ranking.matched, strict=True)
             ranked = [RankedTool(known.names[place], score, words) for place, score, words in best]
-        found = partial(search_result, max_results=max_results, unknown=unknown, cause=cause)
-        result = await in_daemon_thread(partial(found, query, ranked, known.definitions, names))
+        make = partial(search_result, max_results=max_results, unknown=unknown, cause=cause)
+        result = await in_daemon_thread(partial(make, query, ranked, known.definitions, names))
         change = self._load(*(tool.name for tool in result.tools))
         return replace(
             result,
@@ -311,16 +311,16 @@ class ToolRouter:
         """
         if not self.knows(name):
             raise InputError("not a tool of this router", name, "ToolRouter.handle", "ask router.knows(name) first")
-        given = dict(arguments or {})
+        own_arguments = dict(arguments or {})
         match self._routed.entry.role(name):
             case "search":
-                asked = search_arguments(given)
-                return await self.search(asked.query, asked.max_results, asked.server)
+                search = search_arguments(own_arguments)
+                return await self.search(search.query, search.max_results, search.server)
             case "call":
-                return await self._call_named(*call_arguments(given))
+                return await self._call_named(*call_arguments(own_arguments))
         if self.name_of(name) in self._routed.listed(self.active):
-            return await self.call(name, given)
-        return await self._call_named(name, given)
+            return await self.call(name, own_arguments)
+        return await self._call_named(name, own_arguments)
 
     text_of = staticmethod(result_text)
 
@@ -341,6 +341,6 @@ class ToolRouter:
             return await self._called(own, arguments)
         except Exception as error:
             schema = definition["inputSchema"]
-            if (told := explained(own, str(error), arguments, schema)) is not None:
-                raise ToolArgumentsError(error, told, schema) from error
+            if (explanation := explained(own, str(error), arguments, schema)) is not None:
+                raise ToolArgumentsError(error, explanation, schema) from error
             raise

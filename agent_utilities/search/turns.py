@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 EventName = Literal["tools_attached", "tool_search", "window_step", "ranker_fallback", "evicted"]
-"""What is told of tool search: tools were attached by a turn, or loaded by a call · a search was answered · a turn was
+"""Events of tool search: tools were attached by a turn, or loaded by a call · a search was answered · a turn was
 counted · a search or turn was answered by less than the ranker · loaded tools went out for others."""
 SPAN_EVENT = "agent_utilities.tool_search"
 """The name of every event of tool search in a span; the attribute `agent_utilities.event` says which it is."""
@@ -35,15 +35,15 @@ SPAN_EVENT = "agent_utilities.tool_search"
 
 @dataclass(frozen=True, slots=True)
 class SearchEvent(Event):
-    """Something that tool search did; there are no words of the user in it.
+    """A step of tool search, without any words of the user.
 
     Counts are of what the caller may use. A tool that becomes visible is counted as `added` of `tools_attached`, one
-    that goes out as `evicted` of `evicted`. A `tool_search` that it was for tells both too, as `loaded` and `evicted`.
+    that goes out as `evicted` of `evicted`. The `tool_search` that caused it has both too, as `loaded` and `evicted`.
 
     Args:
         name: what.
         counts: how much of what: `added`, `loaded`, `evicted`, `found`, `deferred`, `turn`, in the order in which they
-            are to be told; which there are depends on the event.
+            are logged; which there are depends on the event.
         cause: why, in words of ours; empty where there is nothing to explain.
         seconds: how long it took; None where that was not measured.
     """
@@ -65,8 +65,8 @@ class SearchEvent(Event):
 
     def span_event(self) -> tuple[str, Mapping[str, str | int | float]]:
         """Return its name, counts, seconds and cause as attributes."""
-        told = {"seconds": self.seconds, "cause": self.cause or None}
-        known = {key: value for key, value in told.items() if value is not None}
+        optional = {"seconds": self.seconds, "cause": self.cause or None}
+        known = {key: value for key, value in optional.items() if value is not None}
         return SPAN_EVENT, {"event": self.name, **self.counts, **known}
 
 
@@ -103,7 +103,7 @@ class SearchMetrics:
         )
 
     def count(self, event: SearchEvent) -> None:
-        """Count an event; a tool's coming and going once each, though a search tells both too."""
+        """Count an event; a tool's coming and going once each, though a search has both too."""
         self._events.labels(event.name).inc()
         if event.name == "tool_search":
             self._found.observe(event.counts["found"])
@@ -133,34 +133,34 @@ class SessionSearch:
     brought: Active = NOTHING_ACTIVE
 
     def after(self, change: Change) -> SessionSearch:
-        """Return what there is after a step."""
+        """Return the state after a step."""
         return replace(self, active=change.active, n_evicted=self.n_evicted + len(change.evicted))
 
     def adopting(self, brought: Active, permitted: Permitted) -> SessionSearch:
         """Take the set that a request brings: a session begins with it, one under way loads what is new in it."""
         if brought == self.brought:
             return self
-        given = permitted.bounded(brought)
+        bounded = permitted.bounded(brought)
         if self.active == NOTHING_ACTIVE:
-            return replace(self, brought=brought, active=given)
-        new = [name for name in given.names if name not in self.active.names]
+            return replace(self, brought=brought, active=bounded)
+        new = [name for name in bounded.names if name not in self.active.names]
         return replace(self, brought=brought).after(permitted.load(self.active, new))
 
 
 NO_SEARCH = SessionSearch()
-"""Where every session begins."""
+"""The state at a session's start."""
 
 
 def kept(session: Session) -> SessionSearch:
-    """Return what is kept of a session."""
+    """Return the state of a session."""
     return session.get(KEY, NO_SEARCH)
 
 
 def changed(session: Session, make: Callable[[Active], Change]) -> Change:
-    """Change what is active in a session, and return what came of that.
+    """Change what is active in a session, and return the change.
 
     Args:
-        make: returns what comes of what is active; it may be called again where another request was faster.
+        make: returns the change of an active set; called again where another request was faster.
     """
     made: list[Change] = []
 
@@ -197,14 +197,14 @@ async def permitted_by(host: AgentServer, verdict: Verdict, decision: Decision) 
 
 
 async def _unlisted(host: AgentServer, bounds_alone: Verdict, decision: Decision) -> frozenset[str]:
-    """Return the permitted names that the author's middleware keeps off lists; asked only where tools are deferred."""
+    """Return the permitted names that the author's middleware keeps off lists; none while nothing is deferred."""
     if not bounds_alone.preferences.deferral.may_defer(len(decision.permitted)):
         return frozenset()
     try:
         with host.surface.under_verdict(bounds_alone):
             listed = await past_middleware(host) if cuts_lists(host) else None
     except Exception:
-        # A call must not fail because a list would: nothing is told, and so nothing deferred.
+        # A call must not fail because a list would: then nothing is deferred.
         logger.warning("the author's middleware lists no tools; none is deferred for this request", exc_info=True)
         return decision.permitted_names
     return frozenset() if listed is None else decision.permitted_names.difference(tool.name for tool in listed)
@@ -265,7 +265,7 @@ class Turns:
             if change.active.n_turns > n_before:
                 counts = {"turn": change.active.n_turns, "turns": deferral.search_turns}
                 self._host.notify(SearchEvent("window_step", counts))
-            self._told(change)
+            self._notify(change)
         return replace(answered, active=change.active)
 
     async def turn_later(self, request: Request) -> None:
@@ -304,12 +304,12 @@ class Turns:
             return permitted.load(request.verdict.preferences.active, names)
         change = changed(request.session, lambda active: permitted.load(active, names))
         if change.added or change.evicted:
-            self._told(change)
+            self._notify(change)
             if request.client is not None:
                 await request.client.tell_changed()
         return change
 
-    def _told(self, change: Change) -> None:
+    def _notify(self, change: Change) -> None:
         if change.added:
             counts = {"added": len(change.added), "active": len(change.active.names)}
             self._host.notify(SearchEvent("tools_attached", counts))
