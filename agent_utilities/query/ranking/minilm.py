@@ -15,17 +15,17 @@ import hashlib
 import importlib.metadata
 import json
 import logging
-import os
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from agent_utilities.errors import RankerError
 from agent_utilities.query.ranking.arrays import NDArray, Vectors, np, single_blas_thread, unit_vectors
 from agent_utilities.query.ranking.embedding import TextRole
-from agent_utilities.query.ranking.word_pieces import WordPieces
-from agent_utilities.runtime.process_io import own_folder
+from agent_utilities.query.ranking.minilm_files import INSTALL, VOCABULARY, known_weights, model_folder
 
 logger = logging.getLogger(__name__)
 
@@ -170,6 +170,67 @@ def _gelu(x: Vectors) -> None:
     y += 1
     y *= np.float32(0.5)
     x *= y
+
+
+_N_REMEMBERED = 32_768
+"""Words whose pieces are remembered: those of catalogs come again and again."""
+_LONGEST_WORD = 100
+"""Of the longest word that is cut; a longer one is unknown."""
+_IDEOGRAPHS = (
+    (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x2A6DF), (0x2A700, 0x2B81F), (0x2B920, 0x2CEAF),
+    (0x2F800, 0x2FA1F),
+)  # fmt: skip
+
+
+class _Characters(dict[int, str]):
+    """What stands for each character once accents are apart: in lower case, with blanks around a word of its own."""
+
+    def __missing__(self, code: int) -> str:
+        character, category = chr(code), unicodedata.category(chr(code))
+        stands = character.lower()
+        if character in "\t\n\r" or category in ("Zs", "Zl", "Zp"):
+            stands = " "
+        elif category in ("Mn", "Cc", "Cf", "Co") or code == 0xFFFD:
+            stands = ""
+        elif category[0] == "P" or (category[0] == "S" and character.isascii()):
+            stands = f" {character} "
+        elif any(first <= code <= last for first, last in _IDEOGRAPHS):
+            stands = f" {character} "
+        self[code] = stands
+        return stands
+
+
+class WordPieces:
+    """Cuts texts into word pieces by a vocabulary, as BERT's uncased models are trained.
+
+    Args:
+        vocabulary: its pieces, in the order of their numbers; those within a word begin with `##`.
+        max_pieces: the most of one text; the rest of it is cut off.
+    """
+
+    def __init__(self, vocabulary: Sequence[str], max_pieces: int) -> None:
+        self._numbers = {piece: number for number, piece in enumerate(vocabulary)}
+        self._first, self._last, self._unknown = (self._numbers[mark] for mark in ("[CLS]", "[SEP]", "[UNK]"))
+        self._max_pieces, self._characters = max_pieces, _Characters()
+        self._of_word = lru_cache(_N_REMEMBERED)(self._cut)
+
+    def numbers(self, text: str) -> list[int]:
+        """Return the numbers of a text's pieces, between those of its beginning and its end."""
+        words = unicodedata.normalize("NFD", text).translate(self._characters).split(" ")
+        pieces = [number for word in words if word for number in self._of_word(word)]
+        return [self._first, *pieces[: self._max_pieces - 2], self._last]
+
+    def _cut(self, word: str) -> tuple[int, ...]:
+        """Return the numbers of the longest pieces that make up a word; the unknown's where none do."""
+        numbers: list[int] = []
+        start = 0 if len(word) <= _LONGEST_WORD else -1
+        while 0 <= start < len(word):
+            prefix = "##" if start else ""
+            ends = (end for end in range(len(word), start, -1) if prefix + word[start:end] in self._numbers)
+            if (end := next(ends, -1)) > 0:
+                numbers.append(self._numbers[prefix + word[start:end]])
+            start = end
+        return tuple(numbers) if start > 0 else (self._unknown,)
 
 
 ADAPTER = Path(__file__).with_name("adapter.safetensors")

@@ -137,8 +137,8 @@ class CatalogRanker:
 
     def __init__(self, better: HybridRanker | None = None, *, retry_s: float = RETRY_S) -> None:
         self._better = better
-        self._by_words = Job(self._index_by_words, self._words_failed, (retry_s,))
-        self._by_vectors = Job(self._index_by_vectors, self._vectors_failed, (retry_s,))
+        self._by_words = Job(self._index_by_words, self._failed, (retry_s,))
+        self._by_vectors = Job(self._index_by_vectors, self._failed, (retry_s,))
         self.first_try_done = self._by_words.first_try_done
         """Set once the first index was made, or could not be."""
         self.learned: Callable[[str, CatalogIndex], CatalogIndex] = lambda scope, index: index
@@ -228,10 +228,6 @@ class CatalogRanker:
         if lacks_vectors:
             self._by_vectors.want(hurry=True)
 
-    def _words_failed(self, error: Exception, n_before: int) -> None:
-        if n_before == 0:
-            logger.error("can't index the tools; what was indexed before is used on", exc_info=error)
-
     async def _index_by_vectors(self) -> None:
         """Index the newest catalog by more than words, unless another is indexed meanwhile."""
         index, better = self.index, self._better
@@ -243,9 +239,9 @@ class CatalogRanker:
         if self.index is index:
             self._swap(replace(index, best=best, lacks_vectors=False))
 
-    def _vectors_failed(self, error: Exception, n_before: int) -> None:
-        if not isinstance(error, RankerError):  # which the embedder has logged
-            logger.error("can't index the tools by more than words", exc_info=error)
+    def _failed(self, error: Exception, n_before: int) -> None:
+        if n_before == 0 and not isinstance(error, RankerError):  # which the embedder has logged
+            logger.error("can't index the tools; what was indexed before is used on", exc_info=error)
 
     def _swap(self, index: CatalogIndex) -> None:
         self._n_swaps += 1
