@@ -6,13 +6,15 @@ the permitted tools.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from agent_utilities.catalog.words import stopwords_of, words
 from agent_utilities.query.ranking.arrays import NDArray, Places, Scores, Vectors, np, single_blas_thread, unit_vectors
 from agent_utilities.query.ranking.base import N_DECIMALS
 from agent_utilities.query.ranking.embedding import Embedder
-from agent_utilities.query.ranking.terms import Postings, TermWeights, count_terms
+from agent_utilities.query.ranking.terms import SURFACE_WEIGHT, Postings, TermWeights, stem
 
 CENTRING = 0.5
 """The share of the catalog's mean vector that is subtracted: what all tools have in common tells nothing."""
@@ -197,11 +199,25 @@ class PastRequests:
         return _TEXT_BYTES * n_texts + self.shares.n_bytes + self.places.nbytes + self.confidence.nbytes
 
     def word_scores(self, query: str, postings: Postings) -> Scores:
-        """Score a request's words for each of the tools: (n_learned,), on the scale of BM25; idf is of `postings`."""
-        terms = list(count_terms(query[:_N_QUERY_CHARACTERS]))[:_N_QUERY_TERMS]
+        """Return what a request's words are worth to each of the tools: (n_learned,), on the scale of BM25.
+
+        How rare a word is, is a matter of the permitted tools' own texts: of their `postings`.
+        """
+        terms = list(_count_terms(query[:_N_QUERY_CHARACTERS]))[:_N_QUERY_TERMS]
         rarities = {term: _idf(term, postings) for term in terms if term in self.shares.rows}
         word_scores: Scores = WORD_WEIGHT * self.confidence * self.shares.scores(rarities)
         return word_scores
+
+
+def _count_terms(text: str) -> dict[str, float]:
+    """Return how often a text has each term: words as they stand, and their stems."""
+    stopwords = stopwords_of(text)
+    counts: defaultdict[str, float] = defaultdict(float)
+    for word in words(text):
+        if word not in stopwords:
+            counts[word] += SURFACE_WEIGHT
+            counts[stem(word)] += 1
+    return counts
 
 
 def _idf(term: str, postings: Postings) -> float:
@@ -212,7 +228,7 @@ def _idf(term: str, postings: Postings) -> float:
 def _shares(texts: Sequence[str]) -> dict[str, float]:
     sums: dict[str, float] = {}
     for text in texts:
-        for term, count in count_terms(text).items():
+        for term, count in _count_terms(text).items():
             sums[term] = sums.get(term, 0.0) + min(count, _MAX_COUNT)
     means = {term: total / len(texts) for term, total in sums.items()}
     return {term: mean * (1 + _SATURATION) / (mean + _SATURATION) for term, mean in means.items()}

@@ -15,7 +15,7 @@ from agent_utilities.query.ranking.arrays import NDArray, Places, Scores, Vector
 from agent_utilities.query.ranking.base import BY_WORDS, Parts, Ranking, least_claimed, raise_best, views_of
 from agent_utilities.query.ranking.embedding import Embedder, Provider, document_vectors, read_request
 from agent_utilities.query.ranking.lexical import LexicalIndex, LexicalRanker, LexicalView
-from agent_utilities.query.ranking.request_terms import RequestTerms
+from agent_utilities.query.ranking.terms import RequestTerms
 from agent_utilities.query.ranking.triggers import UNANSWERABLE
 
 if TYPE_CHECKING:

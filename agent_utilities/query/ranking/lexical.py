@@ -14,8 +14,8 @@ from agent_utilities.query.ranking import base
 from agent_utilities.query.ranking.answerability import PastRequests
 from agent_utilities.query.ranking.arrays import NDArray, Places, Scores, np
 from agent_utilities.query.ranking.base import N_DECIMALS, Parts, Ranking
-from agent_utilities.query.ranking.request_terms import RequestTerms
-from agent_utilities.query.ranking.terms import DocumentTerms, Postings, Reader, spellings_of
+from agent_utilities.query.ranking.document_terms import Reader, spellings_of
+from agent_utilities.query.ranking.terms import DocumentTerms, Postings, RequestTerms
 
 REQUEST_SHARE = 0.4
 """The share of a tool's evidence for others that a request needs: users have words of their own."""

@@ -1,4 +1,4 @@
-"""BM25 over weighted fields, in any script: the terms of tools, their idf and their weights.
+"""Terms: how words become stems and grams, what each term weighs in each tool, and which terms a request has.
 
 Each term's weight in each tool is computed once, so that a request only adds them up.
 
@@ -8,27 +8,20 @@ Source: Robertson, Zaragoza & Taylor 2004, Simple BM25 extension to multiple wei
 from __future__ import annotations
 
 import re
-from array import array
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import import_module
-from itertools import chain, count
 from operator import add
-from struct import Struct
 from typing import Any, NamedTuple
 
-from agent_utilities.catalog.document import ToolDocument
 from agent_utilities.catalog.words import (
-    OTHER_STOPWORDS,
     PARTICLES,
     STOPWORDS,
     bare,
     parts,
     stopwords_of,
     tokens,
-    words,
 )
 from agent_utilities.query.ranking.arrays import NDArray, Scores, np
 
@@ -58,17 +51,11 @@ def _stem(word: str) -> str:
 
 
 SURFACE_WEIGHT = 0.3
-"""The weight of a word as written, beside 1 for its stem."""
-PARTICLE_WEIGHT = 0.15
-"""The weight of a particle: enough to break ties."""
+"""Of a word as it stands, beside 1 for its stem."""
 JOINT = "+"
-"""Marks joined neighbours, which one word of a request may mean."""
-JOINT_WEIGHT = 4.0
-"""Of it, beside 1 for a stem: it stands for two words."""
+"""Marks neighbours joined: what one word of a request may mean by them, and no two."""
 GRAM = "*"
-"""Marks grams; alone it is a term of every tool that has any."""
-GRAM_WEIGHT = 0.5
-"""The weight of all grams of a word together."""
+"""Marks grams; alone it is of every tool that has any."""
 _N_GRAM = 4
 FIELD_WEIGHTS: Mapping[str, float] = {
     "name": 4,
@@ -82,29 +69,11 @@ FIELD_WEIGHTS: Mapping[str, float] = {
     "server_text": 0.15,
     "beside": 1,
 }
-_BESIDE_OF = frozenset(("name", "title", "description", "hints", "parameters", "tags"))
-
-
-def count_terms(text: str) -> dict[str, float]:
-    """Count a text's terms: words as written, and their stems."""
-    stopwords = stopwords_of(text)
-    counts: defaultdict[str, float] = defaultdict(float)
-    for word in words(text):
-        if word not in stopwords:
-            counts[word] += SURFACE_WEIGHT
-            counts[stem(word)] += 1
-    return counts
 
 
 def as_one(word: str) -> str:
     """Return the term of a word that tools may have in parts, such as `GitHub` and `EC2`."""
     return f"{JOINT}{word.removesuffix('s')}"
-
-
-def _joined(words: Sequence[str]) -> list[str]:
-    """Return the terms of two and three neighbours as one word."""
-    pairs = list(map(add, words, words[1:]))
-    return list(map(as_one, (*pairs, *map(add, pairs, words[2:]))))
 
 
 def grams(word: str) -> list[str]:
@@ -134,80 +103,9 @@ class DocumentTerms(NamedTuple):
 
     @property
     def own_terms(self) -> NDArray[np.int32]:
-        """The numbers of the terms without those of the field `beside`."""
-        is_own = np.frombuffer(self.fields, dtype=np.int8) < _N_FIELDS - 1
+        """The numbers of those that its texts have."""
+        is_own = np.frombuffer(self.fields, dtype=np.int8) < N_FIELDS - 1
         return np.frombuffer(self.terms, dtype=np.int32)[is_own]
-
-
-_OF_A_WORD = array("f", (SURFACE_WEIGHT, 1)).tobytes()
-_PAIR = Struct("2i")
-
-
-class Reader:
-    """Tokenizes the tools of a catalog, each distinct token once, and numbers their terms."""
-
-    def __init__(self) -> None:
-        self.numbers: defaultdict[str, int] = defaultdict(count().__next__)
-        self._beside: dict[frozenset[str], dict[str, list[tuple[str, float]]]] = {STOPWORDS: {}, OTHER_STOPWORDS: {}}
-        self._terms_of = {each: cache(partial(self._read_token, each)) for each in self._beside}
-
-    def read(self, document: ToolDocument) -> DocumentTerms:
-        """Return the terms of a tool.
-
-        Some terms match a tool without counting toward its length or its likeness to others: joined neighbours,
-        particles, all words of its name, and the grams of a text that isn't English.
-        """
-        stopwords = stopwords_of(f"{document.title} {document.description}")
-        terms_of, others = self._terms_of[stopwords], self._beside[stopwords]
-        terms, fields, amounts = bytearray(), bytearray(), bytearray()
-        beside: defaultdict[str, float] = defaultdict(float, {} if stopwords is STOPWORDS else {GRAM: 0})
-        for field, (name, text) in enumerate(document.fields().items()):
-            if not text:
-                continue
-            own = tokens(text)
-            of_field = b"".join(map(terms_of, own))
-            terms += of_field
-            fields += bytes((field,)) * (len(of_field) // (_PAIR.size // 2))
-            amounts += _OF_A_WORD * (len(of_field) // _PAIR.size)
-            if name in _BESIDE_OF:
-                for term, amount in chain.from_iterable([others[token] for token in own if token in others]):
-                    beside[term] += amount
-                particles = PARTICLES.intersection(map(str.lower, own))
-                if name == "name":
-                    said = [word for token in own for word in parts(token)]
-                    beside.update(dict.fromkeys(_joined(said), JOINT_WEIGHT))
-                    particles = stopwords.intersection(said)
-                if stopwords is STOPWORDS:
-                    beside.update(dict.fromkeys(particles, PARTICLE_WEIGHT))
-        terms += self._numbered(beside)
-        fields += bytes((_N_FIELDS - 1,)) * len(beside)
-        amounts += array("f", beside.values()).tobytes()
-        return DocumentTerms(bytes(terms), bytes(fields), bytes(amounts))
-
-    def _numbered(self, terms: Iterable[str]) -> bytes:
-        return array("i", map(self.numbers.__getitem__, terms)).tobytes()
-
-    def _read_token(self, stopwords: frozenset[str], token: str) -> bytes:
-        """Return the numbers of a token's words and their stems; its terms of the field `beside` are stored."""
-        if stopwords is STOPWORDS and token not in stopwords and token.islower() and token.isascii():
-            return _PAIR.pack(self.numbers[token], self.numbers[stem(token)])  # as most are
-        words = parts(token)
-        content = [word for word in words if word not in stopwords]
-        beside = [(term, JOINT_WEIGHT) for term in _joined(words)] if token.isascii() else []
-        if stopwords is not STOPWORDS:
-            beside += [(gram, GRAM_WEIGHT / len(of_word)) for of_word in map(grams, content) for gram in of_word]
-        if beside:
-            self._beside[stopwords][token] = beside
-        return self._numbered([term for word in content for term in (word, stem(word))])
-
-
-def spellings_of(terms: Iterable[str]) -> Spellings:
-    """Return a catalog's words and stems that are long enough to be misspelt; a stem covers all forms of its word."""
-    spellings: defaultdict[str, list[str]] = defaultdict(list)
-    for word in filter(str.isalpha, dict.fromkeys(term.removeprefix("~") for term in terms)):
-        if len(word) >= LEAST_LETTERS:
-            spellings[word[0] + word[-1]].append(word)
-    return dict(spellings)
 
 
 LEAST_LETTERS = 4
@@ -275,7 +173,7 @@ def _starts(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 K1 = 1.5
 B = 0.5
 _WEIGHTS = tuple(FIELD_WEIGHTS.values())
-_N_FIELDS = len(FIELD_WEIGHTS)
+N_FIELDS = len(FIELD_WEIGHTS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,8 +200,8 @@ class Postings(TermWeights):
         fields = np.frombuffer(b"".join(document.fields for document in documents), dtype=np.int8)
         amounts = np.frombuffer(b"".join(document.amounts for document in documents), dtype=np.float32)
         places = np.repeat(np.arange(n_tools, dtype=np.int32), [len(document.fields) for document in documents])
-        cells = np.bincount(places * np.int64(_N_FIELDS) + fields, weights=amounts, minlength=n_tools * _N_FIELDS)
-        lengths = cells.reshape(n_tools, _N_FIELDS).astype(np.float64)
+        cells = np.bincount(places * np.int64(N_FIELDS) + fields, weights=amounts, minlength=n_tools * N_FIELDS)
+        lengths = cells.reshape(n_tools, N_FIELDS).astype(np.float64)
         means = np.maximum(lengths.sum(axis=0) / np.maximum((lengths > 0).sum(axis=0), 1), 1e-9)
         scale = np.array(_WEIGHTS) / (1 - B + B * lengths / means)
         amounts = amounts * scale[places, fields]
@@ -339,3 +237,155 @@ class Postings(TermWeights):
         if row is None or self.starts[row] == self.starts[row + 1]:
             return None
         return row
+
+
+_N_QUERY_WORDS = 256
+_N_QUERY_CHARACTERS = 8_000
+_MOST_WORDS_TO_MEND = 4
+"""In longer requests some other word is spelt right, and words of no tool would be bent into a tool's."""
+_LETTERS_TO_TRUST = 8
+"""From this length a word resembles no other by chance."""
+_LEAST_GRAMS = 0.5
+"""Of a word's grams, the share that some tool must have for the word to be known by them."""
+
+
+@dataclass(eq=False, slots=True)
+class RequestTerms:
+    """A request's terms, read word after word.
+
+    Args:
+        postings: of the tools.
+        idf_by_row: how rare each term is that some tool has and that counts for or against, by its row.
+        beside: rows that count for the tools that have them, and neither for nor against the request.
+        word_by_row: the word as it stands in the request, in the request's order.
+        unknown: terms that no tool has.
+        particles: the rows of words that choose between tools that have others, and find none.
+    """
+
+    postings: Postings
+    idf_by_row: dict[int, float] = field(default_factory=dict)
+    beside: dict[int, None] = field(default_factory=dict)
+    word_by_row: dict[int, str] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+    particles: dict[int, None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, query: str, postings: Postings) -> RequestTerms:
+        """Return those of a request: of its first 256 words, or 8,000 characters."""
+        terms = cls(postings)
+        terms._read(query[:_N_QUERY_CHARACTERS])
+        return terms
+
+    @property
+    def idf(self) -> tuple[float, ...]:
+        """How rare each is that counts for or against: of those that some tool has first, then of the others."""
+        return (*self.idf_by_row.values(), *[self.postings.max_idf] * len(self.unknown))
+
+    @property
+    def known_share(self) -> float:
+        """The share of the terms, weighed by how rare they are, that some tool has; 0 of no terms."""
+        known = sum(self.idf_by_row.values())
+        return known / (known + self.postings.max_idf * len(self.unknown) or 1.0)
+
+    def scores(self, postings: Postings) -> Scores:
+        """Return what the terms are worth to each tool: (n_tools,)."""
+        scores = postings.sums({**self.idf_by_row, **self.beside})
+        return scores + postings.sums(self.particles) * (scores > 0) if self.particles else scores
+
+    def _read(self, text: str) -> None:
+        stopwords = stopwords_of(text)
+        words = self._words(text)[:_N_QUERY_WORDS]
+        n_content = sum(word not in stopwords for word in words)
+        joined = self._joined(words)
+        for place, word in enumerate(words):
+            if n_content and word in stopwords:
+                if word in PARTICLES and (row := self.postings.row(word)) is not None:
+                    self.particles[row] = None
+                continue
+            missing = self._take(word, word, stem(word))
+            if len(missing) < 2:
+                self.unknown.update(missing)
+                self._take_beside(word, as_one(word))
+            elif place not in joined and not self._take_what_is_near(word, n_content):
+                self.unknown.update(missing)
+            if stopwords is not STOPWORDS or not word.isascii():
+                self._take_beside(word, *grams(word))
+
+    def _words(self, text: str) -> list[str]:
+        """Return the words of a request; what is written as one, and what some tool has as one, is one."""
+        words: list[str] = []
+        for token in tokens(text):
+            pieces, whole = parts(token), token.casefold()
+            is_one = len(pieces) > 1 and any(map(self._has, (whole, stem(whole), as_one(whole))))
+            words += [whole] if is_one else pieces
+        return words
+
+    def _has(self, term: str) -> bool:
+        return self.postings.row(term) is not None
+
+    def _take(self, word: str, *terms: str) -> list[str]:
+        """Take those of a word's terms that some tool has; return the others."""
+        missing: list[str] = []
+        for term in terms:
+            if (row := self.postings.row(term)) is None:
+                missing.append(term)
+            elif row not in self.idf_by_row:
+                self.idf_by_row[row] = float(self.postings.idf[row])
+                if term == terms[-1]:  # whatever has a word has its stem
+                    self.word_by_row.setdefault(row, word)
+        return missing
+
+    def _take_beside(self, word: str, *terms: str) -> None:
+        for term in terms:
+            if (row := self.postings.row(term)) is not None:
+                self.beside[row] = None
+                self.word_by_row.setdefault(row, word)
+
+    def _joined(self, words: list[str]) -> set[int]:
+        """Take neighbours that some tool has as one word, two or three; return the places of their words."""
+        places: set[int] = set()
+        pairs = list(map(add, words, words[1:]))
+        for n, joined in ((2, pairs), (3, map(add, pairs, words[2:]))):
+            for place, whole in enumerate(joined):
+                if self._has(stemmed := stem(whole)):
+                    self._take(whole, whole, stemmed)
+                    places.update(range(place, place + n))
+        return places
+
+    def _take_what_is_near(self, word: str, n_content: int) -> bool:
+        """Take what a word that no tool has may stand for; return whether there is anything."""
+        if not self._take(word, as_one(word)):
+            return True
+        if n_content <= _MOST_WORDS_TO_MEND and (meant := self._nearest(word, is_alone=n_content == 1)):
+            self._take(word, meant, stem(meant))
+        else:
+            pieces = grams(word) if self._has(GRAM) else []
+            if not pieces or sum(map(self._has, pieces)) < _LEAST_GRAMS * len(pieces):
+                return False
+            self._take_beside(word, *pieces)
+        self.unknown.add(word)
+        return True
+
+    def _nearest(self, word: str, *, is_alone: bool) -> str:
+        """Return the word of some tool that a word is most likely a misspelling of; empty where it is of none.
+
+        Beside other words less is taken for one, since most that no tool has are spelt as they should be: a letter left
+        out, put in or swapped between the first and the last, or mistyped where there are many.
+        """
+        letters, first, last = len(word), word[:1], word[-1:]
+        if letters < LEAST_LETTERS + (not is_alone) or not word.isalpha():
+            return ""
+        from rapidfuzz import process  # few requests need it
+        from rapidfuzz.distance import OSA
+
+        spellings = self.postings.spellings()
+        spelt = spellings.get(first + last, ())
+        if is_alone:
+            spelt = [each for ends, alike in spellings.items() if ends[0] == first or ends[1] == last for each in alike]
+        most = 2 if is_alone and letters >= _LETTERS_TO_TRUST else 1
+        near = [
+            (distance, each[0] != first, each)
+            for each, distance, _ in process.extract(word, spelt, scorer=OSA.distance, score_cutoff=most, limit=None)
+            if is_alone or len(each) != letters or letters >= _LETTERS_TO_TRUST or sorted(each) == sorted(word)
+        ]
+        return min([each for each in near if self._has(stem(each[2]))], default=(0, False, ""))[2]
