@@ -70,7 +70,7 @@ def set_up() -> None:
         run(sys.executable, "-m", "venv", VENV)
     print("[2/3] installing uv, which installs the rest", file=sys.stderr)
     run(PYTHON, "-m", "pip", "install", "-q", "--disable-pip-version-check", "uv")
-    print("[3/3] installing the project, its three agents and what they need", file=sys.stderr)
+    print("[3/3] installing the project, its agents and what they need", file=sys.stderr)
     editable = [part for folder in (ROOT, *AGENTS) for part in ("-e", str(folder))]
     # On a terminal uv shows how far it is.
     quiet = () if sys.stderr.isatty() else ("-q",)

@@ -7,29 +7,54 @@ from typing import TYPE_CHECKING, Any
 from agent_utilities import moved  # noqa: F401 - so that old paths work
 
 if TYPE_CHECKING:
+    from agent_utilities.catalog.model import Catalog
     from agent_utilities.errors import AgentUtilitiesError, SelectionError, SettingsError
+    from agent_utilities.policy.curation import Preferences
+    from agent_utilities.policy.decision import Decision
+    from agent_utilities.policy.verdict import Verdict
     from agent_utilities.query.graph.base import ToolGraph
+    from agent_utilities.seam.caller import Caller, Grant
+    from agent_utilities.seam.events import Event
+    from agent_utilities.seam.feature import BoundError, Feature, OwnTool, Refusal
+    from agent_utilities.seam.host import Host, ToolFacts
+    from agent_utilities.seam.panel import Panel, Table
+    from agent_utilities.seam.request import Call, Request
+    from agent_utilities.seam.session import Session
     from agent_utilities.search.tool_router import ToolRouter
     from agent_utilities.selection.caller import selection_headers, selection_meta, selection_url
     from agent_utilities.selection.merge import Narrowing
+    from agent_utilities.selection.model import Selection
     from agent_utilities.server.agent_server import AgentServer
-    from agent_utilities.server.feature import Feature, OwnTool
-    from agent_utilities.server.request import Call, Request
     from agent_utilities.server.server_cli import server_command
     from agent_utilities.server_factory import create_gateway, create_mcp_server
 
 __all__ = [
     "AgentServer",
     "AgentUtilitiesError",
+    "BoundError",
     "Call",
+    "Caller",
+    "Catalog",
+    "Decision",
+    "Event",
     "Feature",
+    "Grant",
+    "Host",
     "Narrowing",
     "OwnTool",
+    "Panel",
+    "Preferences",
+    "Refusal",
     "Request",
+    "Selection",
     "SelectionError",
+    "Session",
     "SettingsError",
+    "Table",
+    "ToolFacts",
     "ToolGraph",
     "ToolRouter",
+    "Verdict",
     "__version__",
     "create_gateway",
     "create_mcp_server",
@@ -44,8 +69,18 @@ _HOMES = {
     for home, names in {
         "errors": ("AgentUtilitiesError", "SelectionError", "SettingsError"),
         "query.graph.base": ("ToolGraph",),
-        "server.feature": ("Feature", "OwnTool"),
-        "server.request": ("Call", "Request"),
+        "seam.feature": ("BoundError", "Feature", "OwnTool", "Refusal"),
+        "catalog.model": ("Catalog",),
+        "policy.curation": ("Preferences",),
+        "policy.decision": ("Decision",),
+        "policy.verdict": ("Verdict",),
+        "seam.caller": ("Caller", "Grant"),
+        "seam.events": ("Event",),
+        "seam.host": ("Host", "ToolFacts"),
+        "seam.panel": ("Panel", "Table"),
+        "seam.session": ("Session",),
+        "selection.model": ("Selection",),
+        "seam.request": ("Call", "Request"),
         "server.server_cli": ("server_command",),
         "search.tool_router": ("ToolRouter",),
         "selection.caller": ("selection_headers", "selection_meta", "selection_url"),

@@ -12,6 +12,15 @@ from types import ModuleType
 
 _ROOMS = {
     "mcp.record": "access.record.record",
+    "mcp.events": "seam.events",
+    "mcp.feature_list": "server.feature_list",
+    "mcp.feature": "seam.feature",
+    "mcp.greeting": "server.startup",
+    "mcp.operator_bounds": "server.startup_checks",
+    "mcp.request": "seam.request",
+    "mcp.surface.components": "seam.components",
+    "mcp.tool_origin": "seam.components",
+    "mcp.whole_catalog": "seam.whole_catalog",
     "mcp.routes": "server.http",
     "resolution.capability_router": "gateway.capabilities.router",
     "router.tools": "search.router_tools",

@@ -1,4 +1,4 @@
-"""`create_mcp_server()` and `create_gateway()`: what each server is made of. The one file that knows every feature."""
+"""`create_mcp_server()` and `create_gateway()`: the features of each kind of server. No other file knows them all."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.server.assembly import Later
 from agent_utilities.server.command_line import installed_version
-from agent_utilities.server.feature_list import Later
 
 if TYPE_CHECKING:
     from agent_utilities.compat.fastmcp_server import FastMCPOptions
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent_utilities.gateway.upstreams.config import GatewayConfig
     from agent_utilities.gateway.upstreams.operator.operator_rules import ConfigFiles
     from agent_utilities.query.graph.base import ToolGraph
-    from agent_utilities.server.feature import Feature
+    from agent_utilities.seam.feature import Feature
 
     Config = GatewayConfig | Mapping[str, Any] | str | Path | Sequence[str | Path]
 
@@ -43,18 +43,18 @@ def create_mcp_server(
     features: Iterable[Feature] = (),
     **options: Unpack[FastMCPOptions],
 ) -> AgentServer:
-    """Return a FastMCP server with a bounded tool surface, five channels, a command line and HTTP routes.
+    """Create a FastMCP server with a bounded tool surface, five channels, a command line and HTTP routes.
 
     The surface that a caller sees is the operator's (environment and command line), cut down by the request's URL
     query, headers and `_meta`; a caller can narrow it and never widen it.
 
     Args:
-        name: the server's name, as clients see it; where a package of this name is installed, its version is the
-            server's unless `version` is given. Without either the server has none.
+        name: the server's name, as clients see it. The version of an installed package of this name is the server's,
+            unless `version` is set. Without either the server has none.
         instructions: what the server is for, as models read it.
         environ: the environment to read `MCP_*` variables from; the process's by default, read when first needed.
         graph: the graph that queries are resolved on, instead of the one that the environment configures.
-        features: features of the author's own, asked after the server's; see `Feature`.
+        features: the author's own features, called after the server's; see `Feature`.
         options: anything that `fastmcp.FastMCP` takes: `auth`, `lifespan`, `middleware`, `tools`, ...
     """
     if "version" not in options:
@@ -64,9 +64,9 @@ def create_mcp_server(
 
 
 def default_features(graph: ToolGraph | None = None) -> list[Feature | Later]:
-    """Return the features of a server, in the order in which they are asked.
+    """Return the features of a server, in the order of calls.
 
-    What defers tools comes before what answers a query: it may have answered it for a turn.
+    Tool search comes before the query, since it may have answered that for a turn.
 
     Args:
         graph: the graph that queries are resolved on; the configured one where None.
@@ -76,9 +76,7 @@ def default_features(graph: ToolGraph | None = None) -> list[Feature | Later]:
     from agent_utilities.search.feature import ToolSearch
     from agent_utilities.usage.feature import Usage
 
-    usage = Usage()
-    query = Query(usage, graph)
-    return [FLEET, ACCESS, AUDIT, QUOTAS, usage, ToolSearch(query), query, ContextReport(), *PAGE]
+    return [FLEET, ACCESS, AUDIT, QUOTAS, Usage(), ToolSearch(), Query(graph), ContextReport(), *PAGE]
 
 
 AgentServer.default_features = default_features
@@ -94,17 +92,17 @@ def create_gateway(
     features: Iterable[Feature] = (),
     **options: Unpack[FastMCPOptions],
 ) -> AgentServer:
-    """Return a server that bounds every server of an `mcp.json`, and starts one when it is called.
+    """Create a gateway: a server that bounds every server of an `mcp.json`, and starts one when it is called.
 
     Args:
         config: a file, or several, later over earlier by server name; or the content of one, as a mapping.
         name: the gateway's name, as clients see it.
-        instructions: what the gateway is for; what its upstreams say of themselves by default.
+        instructions: what the gateway is for, as models read it; by default its upstreams' own instructions.
         environ: the environment to read `MCP_*` variables, and the config's variables, from.
         graph, features, options: as for `create_mcp_server`.
 
     Raises:
-        ConfigError: no file can be read. A server that can't be taken is told in `config.problems`, and left out.
+        ConfigError: no file can be read. An invalid server is left out, and reported in `config.problems`.
     """
     from agent_utilities.gateway.upstreams.config import GatewayConfig
     from agent_utilities.gateway.upstreams.configuration.config_files import read_config, read_servers
@@ -133,17 +131,17 @@ def gateway_features(
     started_s: float | None = None,
     graph: ToolGraph | None = None,
 ) -> list[Feature | Later]:
-    """Return the features of a gateway, in the order in which they are asked.
+    """Return the features of a gateway, in the order of calls.
 
-    Capabilities come before what defers tools: what they switch on is not deferred. Graph and index are not made before
-    the first lists are over, unless a query comes: they weigh more than all else of a gateway.
+    Capabilities come before tool search, so that the tools they switch on are not deferred. Graph and index are made
+    after the first lists, unless a query comes: they take longer than all else of a gateway.
 
     Args:
         config: the upstreams' configuration.
-        files: the files that it is read from again when they change; None where it stays as it is.
-        offer: the capabilities that callers may switch on; None for none.
-        started_s: the `time.monotonic()` of its start, from which on callers wait for it; when it is first served where
-            None.
+        files: the files to read it from again when they change; None where it stays as it is.
+        offer: the capabilities that callers may switch on, or None.
+        started_s: the `time.monotonic()` of its start, from which on callers wait for it; None for the time when it is
+            first served.
         graph: the graph that queries are resolved on; the configured one where None.
     """
     from agent_utilities.context.feature import ContextReport  # what is no gateway imports none of it
@@ -152,19 +150,16 @@ def gateway_features(
     from agent_utilities.search.feature import ToolSearch
     from agent_utilities.usage.feature import Usage
 
-    usage = Usage(counts_by_default=True)
-    query = Query(usage, graph, yields=True)
     upstreams = Upstreams(config, files, started_s)
     switched: list[Feature] = []
     if offer is not None:
         from agent_utilities.gateway.capabilities.feature import Capabilities
 
-        switched = [Capabilities(offer, upstreams, query)]
-    quotas = replace(QUOTAS, more=(upstreams.quotas,), wanted=upstreams.quotas)
-    logins = Later(_LOGINS, ("secret_key", "secret_key_file"), (upstreams,), wanted=upstreams.of_callers)
-    last: list[Feature | Later] = [ToolSearch(query), query, ContextReport(), *PAGE]
-    fleet = replace(FLEET, more=(upstreams,))
-    return [fleet, ACCESS, AUDIT, quotas, usage, upstreams, logins, *switched, *last]
+        switched = [Capabilities(offer)]
+    quotas = replace(QUOTAS, wanted=upstreams.quotas)
+    logins = Later(_LOGINS, ("secret_key", "secret_key_file"), wanted=upstreams.of_callers)
+    first: list[Feature | Later] = [FLEET, ACCESS, AUDIT, quotas, Usage(counts_by_default=True)]
+    return [*first, upstreams, logins, *switched, ToolSearch(), Query(graph, yields=True), ContextReport(), *PAGE]
 
 
 def gateway_of(
@@ -175,8 +170,8 @@ def gateway_of(
     environ: Mapping[str, str] | None = None,
     **options: Unpack[FastMCPOptions],
 ) -> AgentServer:
-    """Return a gateway of some features; see `create_gateway`."""
+    """Create a gateway of some features; see `create_gateway`."""
     options.setdefault("version", installed_version("agent-utilities"))
-    # What an upstream lists is shown as it is, and not gone through for references at every list.
+    # An upstream's schemas are passed on as they are, and not scanned for references at every list.
     options.setdefault("dereference_schemas", False)
     return AgentServer(name, instructions, environ=environ, features=features, **options)

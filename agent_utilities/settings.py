@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
@@ -12,6 +12,8 @@ from agent_utilities.errors import SettingsError, said_of
 from agent_utilities.selection.model import Policy
 from agent_utilities.selection.parse import unquoted
 from agent_utilities.selection.profiles import FileSetting
+
+_M = TypeVar("_M", bound=BaseModel)
 
 
 class Quota(BaseModel):
@@ -166,10 +168,12 @@ class Settings(BaseModel):
     """The age in days after which it does so too. None of its files is ever deleted."""
     quota: dict[str, Any] = Field(default_factory=dict)
     """In a file, as `[quota]`: how much each person, tool and upstream may be called."""
+    features: str = ""
+    """Features of other packages that are put in, by their names, such as `office-hours`; in a file a list."""
 
 
 _LISTS = ("allowed_hosts", "allowed_origins")
-_NAMES = ("auth_scopes", "auth_absent", "audit_arguments")
+_NAMES = ("auth_scopes", "auth_absent", "audit_arguments", "features")
 """Settings that are lists in a file, and comma-separated in the environment."""
 TABLES = ("auth", "audit")
 """Tables of a file whose keys are settings: `[auth] issuer` is `auth_issuer`."""
@@ -180,32 +184,48 @@ def variable(field: str) -> str:
     return f"MCP_{field.upper()}"
 
 
+def option(field: str) -> str:
+    """Return the command line's option for a settings field."""
+    return f"--{field.replace('_', '-')}"
+
+
 VARIABLES: tuple[str, ...] = tuple(variable(field) for field in Settings.model_fields)
 
 
-def read_settings(environ: Mapping[str, str], files: Sequence[Mapping[str, FileSetting]] = ()) -> Settings:
-    """Parse the settings of files, the lowest first, and of environment variables, which override them.
+def read_settings(
+    environ: Mapping[str, str],
+    files: Sequence[Mapping[str, FileSetting]] = (),
+    kind: type[_M] = Settings,  # type: ignore[assignment]
+    options: Mapping[str, FileSetting] | None = None,
+) -> _M:
+    """Parse the settings of files, the lowest first, of environment variables over them, and of options over all.
 
     Blank means not set; an invalid value raises `SettingsError`.
+
+    Args:
+        kind: the model of the settings; what is not in it is passed over.
     """
-    texts = {field: unquoted(environ.get(variable(field), "")).strip() for field in Settings.model_fields}
+    texts = {field: unquoted(environ.get(variable(field), "")).strip() for field in kind.model_fields}
     in_environ = {field: FileSetting(text, f"env {variable(field)}") for field, text in texts.items() if text}
-    return checked({field: setting for layer in (*files, in_environ) for field, setting in layer.items()})
+    layers = (*files, in_environ, options or {})
+    every = {field: setting for layer in layers for field, setting in layer.items() if field in kind.model_fields}
+    return checked(every, kind)
 
 
-def checked(by_field: Mapping[str, FileSetting]) -> Settings:
+def checked(by_field: Mapping[str, FileSetting], kind: type[_M] = Settings) -> _M:  # type: ignore[assignment]
     """Validate the values of some fields, and return the settings; raises `SettingsError`."""
-    values = {field: _plain(field, setting) for field, setting in by_field.items()}
+    values = {field: _plain(field, setting, kind) for field, setting in by_field.items()}
     try:
-        settings = Settings.model_validate({field: value for field, value in values.items() if value != ""})
+        settings = kind.model_validate({field: value for field, value in values.items() if value != ""})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0])
         raise SettingsError(
             f"{field} can't be read", values[field], by_field[field].source, said_of(first["msg"])
         ) from None
-    sources = [by_field[field].source if field in by_field else "" for field in _LISTS]
-    check_hosts(settings.allowed_hosts, settings.allowed_origins, *sources)
+    if isinstance(settings, Settings):
+        sources = [by_field[field].source if field in by_field else "" for field in _LISTS]
+        check_hosts(settings.allowed_hosts, settings.allowed_origins, *sources)
     return settings
 
 
@@ -219,9 +239,9 @@ def of_fastmcp(error: ValueError) -> SettingsError | None:
     return SettingsError("not as FastMCP reads it", os.environ.get(name, first["input"]), source, said_of(first["msg"]))
 
 
-def _plain(field: str, setting: FileSetting) -> object:
+def _plain(field: str, setting: FileSetting, model: type[BaseModel]) -> object:
     """Convert a value for the model: text keeps its case where the field is text, a list becomes one text."""
-    value, kind = setting.value, Settings.model_fields[field].annotation
+    value, kind = setting.value, model.model_fields[field].annotation
     if field == "capabilities" and isinstance(value, str):
         return _pairs(value, setting.source)
     if isinstance(value, bool) and kind is not bool:
@@ -229,7 +249,7 @@ def _plain(field: str, setting: FileSetting) -> object:
     if isinstance(value, list) and field in (*_LISTS, *_NAMES) and all(isinstance(item, str) for item in value):
         return ",".join(value)
     if isinstance(value, str):
-        return value.strip() if kind in (str, SecretStr) else value.strip().lower()
+        return value.strip().lower() if get_origin(kind) is Literal or kind in (bool, int, float) else value.strip()
     return value
 
 

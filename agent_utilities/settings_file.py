@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,10 @@ _ELSEWHERE = "set it in your own file or in the environment"
 _USAGE = ("off", "auto", "counts", "words")
 """The values of `usage`, from the least that is logged to the most."""
 
+FEATURES = "features"
+"""The setting that names features of other packages."""
 _REFUSED = {
+    FEATURES: "what is loaded",
     **dict.fromkeys(("allowed_hosts", "allowed_origins"), "who gets in"),
     **{name: "who gets in" for name in Settings.model_fields if name.startswith("auth_")},
     **dict.fromkeys(("page", "page_app"), "who looks"),
@@ -54,33 +57,60 @@ _REFUSED = {
 """Settings that a project's file may not have, each with what it would decide."""
 
 
-def read_files(environ: Mapping[str, str] | None = None) -> SettingsFiles:
+def read_files(environ: Mapping[str, str] | None = None, declared: Collection[str] = ()) -> SettingsFiles:
     """Read the settings files: the working folder's over the user's, or the one that `MCP_CONFIG_FILE` names.
 
     Args:
         environ: replaces the process's environment, and then only a file that it names is read.
+        declared: names of settings that features declare, beside those of every server.
 
     Raises:
         InputError: a file can't be read, is malformed, or has a setting that it may not have.
     """
+    files: list[FileFields] = []
+    for name, content, channel in _contents(environ):
+        file = _fields(content, name, channel, declared)
+        files.append(file if channel == "file" else _check_project(file, files[0] if files else None))
+    return SettingsFiles(tuple(files))
+
+
+def named_features(environ: Mapping[str, str] | None = None) -> FileSetting | None:
+    """Return the names of features that the environment or the user's file gives; None for none.
+
+    They are known before the rest of a file is read, which may have settings of theirs.
+
+    Raises:
+        SettingsError: a file can't be read.
+    """
+    variables = os.environ if environ is None else environ
+    if text := unquoted(variables.get(f"MCP_{FEATURES.upper()}", "")).strip():
+        return FileSetting(text, f"env MCP_{FEATURES.upper()}")
+    for name, content, channel in _contents(environ):
+        if channel == "file" and (value := _table(content, name).get(FEATURES)):
+            return FileSetting(value, f"file {name}: {FEATURES}")
+    return None
+
+
+def _contents(environ: Mapping[str, str] | None) -> list[tuple[str, bytes, FileChannel]]:
+    """Return name, content and channel of each settings file, the lowest first."""
     named = unquoted((os.environ if environ is None else environ).get(VARIABLE, "")).strip()
     if named.lower() in ("none", "off"):
-        return SettingsFiles()
+        return []
     if named:
         from agent_utilities.runtime.process_io import expanded
 
         if (content := _content(expanded(named))) is None:
             raise SettingsError("no such file", named, f"env {VARIABLE}", f"name a settings file; {_PASS_ON}")
-        return SettingsFiles((_fields(content, named, "file"),))
+        return [(named, content, "file")]
     if environ is not None:
-        return SettingsFiles()
+        return []
     own, project = user_folder() / FILE, Path(FILE)
-    files: list[FileFields] = []
+    contents: list[tuple[str, bytes, FileChannel]] = []
     if (content := _content(own)) is not None:
-        files.append(_fields(content, str(own), "file"))
-    if (content := _content(project)) is not None and not (files and project.samefile(own)):
-        files.append(_check_project(_fields(content, FILE, "project"), files[0] if files else None))
-    return SettingsFiles(tuple(files))
+        contents.append((str(own), content, "file"))
+    if (content := _content(project)) is not None and not (contents and project.samefile(own)):
+        contents.append((FILE, content, "project"))
+    return contents
 
 
 def settings_of(environ: Mapping[str, str]) -> Settings:
@@ -109,13 +139,13 @@ def _content(path: Path) -> bytes | None:
         ) from None
 
 
-def _fields(content: bytes, name: str, channel: FileChannel) -> FileFields:
+def _fields(content: bytes, name: str, channel: FileChannel, declared: Collection[str]) -> FileFields:
     table = _table(content, name)
     lines = [content.count(b"\n", 0, match.start()) + 1 for match in _RULE.finditer(content)]
     if isinstance(rules := table.get("access"), list) and len(rules) == len(lines):
         table["access"] = [{**rule, "line": line} for rule, line in zip(rules, lines, strict=True)]
-    fields = read_fields(table, name, channel, Settings.model_fields, TABLES)
-    checked(fields.settings)
+    fields = read_fields(table, name, channel, [*Settings.model_fields, *declared], TABLES)
+    checked({field: setting for field, setting in fields.settings.items() if field in Settings.model_fields})
     return fields
 
 
@@ -146,6 +176,8 @@ def _check_project(file: FileFields, own: FileFields | None) -> FileFields:
 
 def _refused(name: str, setting: FileSetting) -> str | None:
     text = str(setting.value).strip().lower()
+    if name not in Settings.model_fields:
+        return "a project's file does not say what features do"
     if name in _REFUSED:
         return f"a project's file does not say {_REFUSED[name]}"
     if name == "allow_install":

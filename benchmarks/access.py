@@ -28,9 +28,10 @@ from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.access.feature import AccessControl
 from agent_utilities.access.rules import rules_of
 from agent_utilities.access.token_file import new_token
+from agent_utilities.seam.caller import caller_of
+from agent_utilities.seam.host import find
 from agent_utilities.selection.parse import read_request
-from agent_utilities.server.sessions import caller_of
-from agent_utilities.server.wire.request import STATE
+from agent_utilities.server.callers import STATE
 from benchmarks.measure import Spread, spread
 from tests.wire.wires import modern_request
 
@@ -61,8 +62,8 @@ async def micro(rounds: int) -> dict[str, Spread]:
     """Return microseconds that each piece takes."""
     with tempfile.TemporaryDirectory() as folder:
         mcp, token = server(Path(folder), has_tokens=True, has_rules=True)
-        mcp.features.complete(mcp)
-        access = mcp.features.get(AccessControl)
+        mcp.complete()
+        access = find(mcp, AccessControl)
         assert access is not None
         tokens = access.tokens
         assert tokens is not None

@@ -25,7 +25,7 @@ from rich.table import Table
 from agent_utilities import create_mcp_server
 from agent_utilities.access.record.chain import n_bytes_of
 from agent_utilities.access.record.record import Record
-from agent_utilities.server.feature import CallRecord
+from agent_utilities.seam.host import CallRecord, find
 from benchmarks.measure import quantile
 
 LINE_US = 20.0
@@ -109,8 +109,8 @@ async def measure(path: str, mode: str, n_calls: int, arguments: str = "") -> Ta
                 taken.calls_us.append(1e6 * (time.perf_counter() - started_s))
                 taken.lines_us.append(1e6 * watch.spent_s / 2)
                 if number % _BATCH == 0:
-                    await _written(server.record)
-            await _written(server.record)
+                    await _written(find(server, CallRecord))
+            await _written(find(server, CallRecord))
             taken.thread_us = 1e6 * (time.process_time() - time.thread_time() - others_s) / (2 * n_calls)
     return taken
 

@@ -34,9 +34,9 @@ from agent_utilities.gateway.capabilities.tap import read_capabilities, starter_
 from agent_utilities.gateway.upstreams.config import GatewayConfig, UpstreamConfig
 from agent_utilities.query.ranking.embedding import Embedder
 from agent_utilities.query.ranking.minilm import MiniLM
+from agent_utilities.seam.session import Session
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_meta
-from agent_utilities.server.sessions import Session
 from benchmarks.measure import quantile
 from benchmarks.resolution_lag import Lag
 

@@ -99,7 +99,7 @@ def resolver_of(server: Any) -> Any:
         return server.resolver
     from agent_utilities.query.feature import Query
 
-    return server.feature(Query).resolver
+    return server.offered(Query)[0].resolver
 
 
 class ResolvingWorker(Worker):

@@ -15,7 +15,7 @@ from agent_utilities.query.resolution.answer import CallerScope, LiveTools
 from agent_utilities.query.resolution.resolver import Resolver
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.server.stopping import calm_collector
-from agent_utilities.settings import read_settings
+from agent_utilities.settings import Settings, read_settings
 from agent_utilities.testing import memory_graph
 from benchmarks.ranking import REQUESTS, catalog
 
@@ -93,7 +93,7 @@ async def _times(search: Search, queries: Sequence[str]) -> list[float]:
 async def _running(documents: Sequence[ToolDocument]) -> AsyncIterator[Resolver]:
     """Run the resolver of a server that has some tools, with a graph in memory."""
     environ = {"MCP_RANKER": "lexical"}
-    settings = read_settings(environ)
+    settings: Settings = read_settings(environ)
     records = [
         ToolRecord(each.name, each.title, each.description, each.tags, each.name, read_only=False) for each in documents
     ]

@@ -9,8 +9,9 @@ from agent_utilities.gateway.capabilities.feature import Capabilities
 from agent_utilities.gateway.feature import Upstreams
 from agent_utilities.gateway.upstreams.config import GatewayConfig
 from agent_utilities.query.feature import Query
+from agent_utilities.seam.feature import Feature
+from agent_utilities.seam.host import find
 from agent_utilities.search.feature import ToolSearch
-from agent_utilities.server.feature import Feature
 from agent_utilities.server_factory import gateway_features, gateway_of
 from agent_utilities.usage.feature import Usage
 
@@ -19,7 +20,7 @@ _F = TypeVar("_F", bound=Feature)
 
 def part(server: AgentServer, kind: type[_F]) -> _F:
     """Return the feature of a class that a server has."""
-    found = server.feature(kind)
+    found = find(server, kind)
     assert found is not None
     return found
 

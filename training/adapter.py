@@ -37,7 +37,6 @@ import numpy as np
 from platformdirs import user_cache_path
 
 from agent_utilities.query.ranking import minilm
-from agent_utilities.query.ranking import minilm_files as files
 from agent_utilities.query.ranking.minilm import WordPieces
 from training import texts
 from training.texts import Asked

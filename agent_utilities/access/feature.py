@@ -1,4 +1,4 @@
-"""Who may call a server, and what: the login in front of it that its settings ask for, and their rules of access."""
+"""Access control of a server: the login that its settings configure, and their rules of access."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agent_utilities.access import refusals
 from agent_utilities.access.issuer import Issuer, IssuerUnreachable, as_spelled
 from agent_utilities.access.oidc import OidcVerifier
 from agent_utilities.access.refusals import TellsWhy, note
-from agent_utilities.access.rules import LOCAL, Rules, rules_of
+from agent_utilities.access.rules import LOCAL, RIGHTS, Rules, rules_of
 from agent_utilities.access.token_file import PREFIX, Token, read_tokens
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import AgentUtilitiesError, InputError, SettingsError
@@ -28,14 +28,14 @@ from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.runtime.hosts import is_loopback
 from agent_utilities.runtime.process_io import expanded, looked_at
 from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.seam.caller import Caller, Grant
+from agent_utilities.seam.events import PolicyChanged, TokensRevoked
+from agent_utilities.seam.feature import NOT_TAKEN, Feature
+from agent_utilities.seam.host import Host, SharedState, find
+from agent_utilities.seam.request import Request
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import fold
 from agent_utilities.selection.profiles import EVERYTHING, NO_PROFILE, SettingsFiles
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.events import PolicyChanged, TokensRevoked
-from agent_utilities.server.feature import NOT_TAKEN, Feature, Grant
-from agent_utilities.server.request import Request
-from agent_utilities.server.sessions import Caller
 from agent_utilities.settings import Settings
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 
 class FileTokens(TokenVerifier):
-    """Verifies tokens of a file, and notes why it refuses one.
+    """Verifies tokens of a file, and notes the reason of a refusal.
 
     Args:
         path: the file.
-        is_revoked: returns whether another replica took a token of this SHA-256 out of its file.
+        is_revoked: whether another replica removed a token with this SHA-256 from its file.
 
     Raises:
-        InputError: it can't be read.
+        InputError: the file can't be read.
     """
 
     def __init__(self, path: Path, is_revoked: Callable[[str], bool] | None = None) -> None:
@@ -58,46 +58,46 @@ class FileTokens(TokenVerifier):
         self.path, self.file, self._is_revoked = path, read_tokens(path), is_revoked or (lambda _: False)
 
     def find(self, text: str) -> Token | None:
-        """Return the token that a text is, expired or not; None for one that is revoked."""
-        found = self.file.find(text)
-        return None if found is None or self._is_revoked(found.sha256) else found
+        """Return the token of a text, even if expired; None for an unknown or revoked one."""
+        token = self.file.find(text)
+        return None if token is None or self._is_revoked(token.sha256) else token
 
     def taken(self) -> frozenset[Token]:
-        """Return the tokens that are neither over nor revoked."""
+        """Return the tokens that are neither expired nor revoked."""
         return frozenset(token for token in self.file.taken() if not self._is_revoked(token.sha256))
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return whom a token speaks for; None for one that the file does not have, or no more."""
-        found = self.find(token)
-        if found is None or found.is_over():
-            note(refusals.EXPIRED if found else refusals.UNKNOWN)
+        """Return the identity of a token; None for an unknown, revoked or expired one."""
+        known = self.find(token)
+        if known is None or known.is_over():
+            note(refusals.EXPIRED if known else refusals.UNKNOWN)
             return None
         return AccessToken(
             token=token,
-            client_id=found.name,
+            client_id=known.name,
             scopes=[],
-            expires_at=int(found.expires.timestamp()) if found.expires else None,
-            subject=found.name,
-            claims={"iss": LOCAL, "sub": found.name},
+            expires_at=int(known.expires.timestamp()) if known.expires else None,
+            subject=known.name,
+            claims={"iss": LOCAL, "sub": known.name},
         )
 
 
 class Login(MultiAuth):
-    """What callers log in with: tokens of a file, those of an issuer, or both.
+    """Authenticates callers by tokens of a file, of an issuer, or of both.
 
-    FastMCP's `MultiAuth` tries one source after another and renames clients; here a token's first letters tell whose
-    it is, and its client stays who it is.
+    FastMCP's `MultiAuth` tries one source after another and renames clients; here a token's prefix selects the source,
+    and the client keeps its name.
 
     Args:
         tokens: verifies tokens of the operator's file.
-        verifier: verifies the issuer's.
-        server: takes the issuer's, and tells clients where to log in.
+        verifier: verifies the issuer's tokens.
+        server: accepts the issuer's tokens, and directs clients to the login.
     """
 
     def __init__(
         self, tokens: TokenVerifier | None, verifier: OidcVerifier | None = None, server: AuthProvider | None = None
     ) -> None:
-        # Scopes are for the issuer's verifier to refuse: tokens of the file have none.
+        # Scopes are checked by the issuer's verifier alone: tokens of the file have none.
         named = {"file": tokens} if tokens else None
         super().__init__(
             server=server, server_source_id="issuer" if server else None, verifiers=named, required_scopes=[]
@@ -105,55 +105,55 @@ class Login(MultiAuth):
         self._tokens, self._verifier = tokens, verifier
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return whom a token speaks for, or None with the reason noted."""
+        """Return the identity of a token, or None, with the reason noted."""
         if self.server is not None and (self._tokens is None or not token.startswith(PREFIX)):
             return await self.server.verify_token(token)
         return await self._tokens.verify_token(token) if self._tokens is not None else None
 
     def get_routes(self, mcp_path: str | None = None) -> list[Route]:
-        """Return the routes of the login, once the endpoint's URL is known to be the audience."""
+        """Return the routes of the login, and set the endpoint's URL as the audience."""
         if self._verifier is not None:
             self._verifier.bind(f"{str(self.base_url).rstrip('/')}/{(mcp_path or '').lstrip('/')}")
         return super().get_routes(mcp_path)
 
     def get_challenge_scopes(self, required_scopes: list[str] | None = None) -> list[str]:
-        """Return the scopes that a client is told to ask the issuer for."""
+        """Return the scopes that a client has to request from the issuer."""
         return self.server.get_challenge_scopes() if self.server else []
 
     def get_middleware(self) -> list[Middleware]:
-        """Return what reads tokens, within what says why one was refused."""
+        """Return the middleware that reads tokens, inside the one that gives reasons for refusals."""
         return [Middleware(TellsWhy), *super().get_middleware()]
 
     @property
     def trouble(self) -> str:
-        """What everybody may be told where tokens can't be checked as they should be: no names."""
+        """What `/ready` says while tokens can't be checked as they should be; without names."""
         is_down = self._verifier is not None and self._verifier.issuer.trouble
         return "the issuer of tokens can't be asked; known keys are taken for 24 h" if is_down else ""
 
 
 class Remote(RemoteAuthProvider):
-    """Tells clients where to log in: at the issuer, whose tokens are taken here."""
+    """Directs clients to the issuer's login, whose tokens are accepted here."""
 
     @property
     def scopes_supported(self) -> list[str] | None:  # type: ignore[override]  # FastMCP's own routes take None
-        """The scopes to ask for; none named, since clients take an empty list to the letter."""
+        """The scopes to request; None rather than an empty list, which clients take literally."""
         return self.token_verifier.required_scopes or None
 
 
 def login_of(settings: Settings, tokens: TokenVerifier | None = None, state: RedisState | None = None) -> Login | None:
-    """Return the login that settings ask for; None where they ask for none.
+    """Return the login that settings configure, or None.
 
-    Clients log in at an issuer that registers them, or takes their metadata documents. Before another, where a client
-    id and secret are configured, this server stands as its one client. Which it is has to be known at the start: by a
-    login of the other kind clients would lose the tokens that they have.
+    Clients log in at an issuer that registers them, or accepts their metadata documents. For any other issuer, where a
+    client id and secret are configured, this server is a proxy and the issuer's one client. The kind has to be known at
+    the start: with a login of the other kind clients would lose the tokens that they have.
 
     Args:
-        settings: the operator's.
+        settings: the operator's settings.
         tokens: verifies tokens of the operator's file.
-        state: what replicas share, if they do: logins through this server are in it.
+        state: the state that replicas share, if any; it has the logins through this server.
 
     Raises:
-        SettingsError: they can't be served.
+        SettingsError: the settings can't be served.
     """
     _check(settings)
     if not settings.auth_issuer:
@@ -162,7 +162,7 @@ def login_of(settings: Settings, tokens: TokenVerifier | None = None, state: Red
     client = (settings.auth_client_id, secret) if secret else None
     scopes = settings.auth_scopes.replace(",", " ").split()
     verifier = OidcVerifier(Issuer(settings.auth_issuer), settings.auth_audience, scopes, client)
-    document = _asked(settings.auth_issuer) if client else {"registration_endpoint": "not needed"}
+    document = _document_of(settings.auth_issuer) if client else {"registration_endpoint": "not needed"}
     if document.get("registration_endpoint") or document.get("client_id_metadata_document_supported"):
         servers = [as_spelled(settings.auth_issuer)]
         return Login(tokens, verifier, Remote(verifier, servers, base_url=settings.auth_base_url))
@@ -171,7 +171,7 @@ def login_of(settings: Settings, tokens: TokenVerifier | None = None, state: Red
     return Login(tokens, verifier, Proxy(settings, document, verifier, state))
 
 
-def _asked(url: str) -> Mapping[str, Any]:
+def _document_of(url: str) -> Mapping[str, Any]:
     with ThreadPoolExecutor(1) as thread:  # There may be a loop in this one.
         try:
             return thread.submit(anyio.run, Issuer(url).keys).result().document
@@ -183,8 +183,8 @@ def _asked(url: str) -> Mapping[str, Any]:
 def _check(settings: Settings) -> None:
     issuer, secret = settings.auth_issuer, settings.auth_client_secret.get_secret_value()
     if not issuer:
-        given = {name: getattr(settings, name) for name in ("auth_audience", "auth_client_id", "auth_scopes")}
-        for alone, value in {**given, "auth_client_secret": secret}.items():
+        values = {name: getattr(settings, name) for name in ("auth_audience", "auth_client_id", "auth_scopes")}
+        for alone, value in {**values, "auth_client_secret": secret}.items():
             if value:
                 raise SettingsError("nothing is verified by it", alone, alone, "set auth_issuer too, or leave it out")
         return
@@ -206,13 +206,14 @@ def _check(settings: Settings) -> None:
 logger = logging.getLogger("agent_utilities.access")
 
 _GRANTS_BYTES = 16 << 20
-"""What the grants of the callers seen last may take together, their tokens and claims with them."""
+"""The most bytes of the cached grants of recent callers, with their tokens and claims."""
 
 
 class AccessControl(Feature):
-    """Lets in whom the operator's settings know, and permits each what the first rule that fits them says."""
+    """Authenticates callers by the operator's settings, and grants each what the first rule that fits them permits."""
 
     name = "access"
+    after = ("fleet",)
 
     def __init__(self) -> None:
         self.tokens: FileTokens | None = None
@@ -221,30 +222,36 @@ class AccessControl(Feature):
         self._watched: list[Path] = []
         self._trouble, self._is_refused = "", False
         self._taken: frozenset[Token] = frozenset()
-        # Claims are text of their token, as objects.
+        # The claims come from the text of the token, and take some times its length.
         self._grants: BoundedCache[str, tuple[Mapping[str, Any], Grant | None]] = BoundedCache(
             _GRANTS_BYTES, lambda token, _: 4096 + 4 * len(token)
         )
 
-    def attach(self, host: AgentServer) -> None:
+    def attach(self, host: Host) -> None:
         """Read the rules and the tokens.
 
         Raises:
-            InputError: they can't be read, or can't hold.
+            InputError: one can't be read, or can't hold.
         """
         super().attach(host)
-        operator = host.surface.operator
+        operator = host.operator
         settings = operator.settings
-        given = settings.auth_tokens or settings.auth_issuer
-        if given and host.author_auth is not None:
+        self.rights = (*RIGHTS, *(right for each in host.offered(Feature) for right in each.rights))
+        configured = settings.auth_tokens or settings.auth_issuer
+        has_login = find(host, AuthProvider) is not None  # the author's own
+        if configured and has_login:
             hint = "leave auth_tokens and auth_issuer out: rules of access hold for the author's own login too"
-            raise SettingsError("a login beside the one of the server's author", given, "settings", hint)
+            raise SettingsError("a login beside the one of the server's author", configured, "settings", hint)
         self._watched = [Path(file.name) for file in operator.files.files]
         if settings.auth_tokens:
             self._watched.append(path := expanded(settings.auth_tokens))
-            self.tokens = FileTokens(path, host.state.is_revoked if host.state is not None else None)
+            self.tokens = FileTokens(
+                path, shared.redis.is_revoked if (shared := find(host, SharedState)) is not None else None
+            )
             self._taken = self.tokens.taken()
-        self._take(rules_of(settings, operator.files), operator.files)
+        self._take(rules_of(settings, operator.files, self.rights), operator.files)
+        if not has_login:
+            host.offer(AuthProvider, self.auth)
 
     def _take(self, rules: Rules, files: SettingsFiles) -> None:
         for later, wider in rules.shadowed():
@@ -253,24 +260,25 @@ class AccessControl(Feature):
         self._grants.clear()
 
     def check(self) -> None:
-        """Make the login before anything is served: what it can't be made of is told in a line."""
-        _ = self.host.auth
+        """Make the login before anything is served, so that a wrong setting is one line of error."""
+        find(self.host, AuthProvider)
 
     def auth(self) -> AuthProvider | None:
-        """Return what verifies who calls; nothing over stdio, where there is no token.
+        """Return the login, or None over stdio, where there is no token.
 
         Raises:
-            SettingsError: there are rules, and nobody logs in, or the login can't be served.
+            SettingsError: there are rules without a login, or the login can't be served.
         """
         if self.host.transport != "stdio" and self._auth is None:
-            self._auth = login_of(self.host.surface.operator.settings, self.tokens, self.host.state)
+            shared = find(self.host, SharedState)
+            self._auth = login_of(self.host.operator.settings, self.tokens, shared.redis if shared else None)
             if self._auth is None:
                 hint = "set auth_tokens or auth_issuer; see agent-utilities token new"
                 raise SettingsError("rules of access, and nobody logs in", len(self._rules.rules), "settings", hint)
         return self._auth
 
     def grant(self, caller: Caller) -> Grant | None:
-        """Return what a caller's rule and token permit them, the same while neither changes."""
+        """Return the grant of a caller by their rule and token; cached while neither changes."""
         known = self._grants.get(caller.token)
         if known is None or known[0] != caller.claims:
             known = caller.claims, self._granted(caller)
@@ -288,21 +296,21 @@ class AccessControl(Feature):
         return Grant(merge(access.bounds(self._files), beside), may, number, profiles)
 
     def _profile_of_token(self, caller: Caller) -> str:
-        """Return the profile of a token of the file, if it has one; `none` for one that is there, or taken, no more."""
+        """Return the profile of a token of the file, if any; `none` for a token that was removed or is not valid."""
         if self.tokens is None or caller.issuer != LOCAL:
             return ""
-        token = self.tokens.find(caller.token)  # by name it could be one that was made since
+        token = self.tokens.find(caller.token)  # a look-up by name could give a newer token
         return NO_PROFILE if token is None or token.is_over() else token.profile
 
     async def run(self) -> None:
-        """Follow the files of rules and tokens: what holds by them holds for requests from then on."""
+        """Watch the files of rules and tokens; changes hold for requests from then on."""
         async for has_changed, is_settled in looked_at(self._watched):
             if has_changed or self._trouble:
                 await self._read_tokens()
             if is_settled:
                 await self._follow_rules()
             taken = self.tokens.taken() if self.tokens else self._taken
-            if taken != self._taken:  # streams of one that was revoked or ended are to be told nothing more
+            if taken != self._taken:  # streams of a revoked or expired token get no more notices
                 over, self._taken = self._taken - taken, taken
                 gone = ", ".join(sorted({token.name for token in over})) or "none"
                 self._changed("tokens", f"{len(taken)} tokens; expired or revoked: {gone}")
@@ -322,9 +330,9 @@ class AccessControl(Feature):
             self._trouble = error.what
 
     async def _follow_rules(self) -> None:
-        operator = self.host.surface.operator.again()
+        operator = self.host.operator.again()
         try:
-            rules = await in_daemon_thread(lambda: rules_of(operator.settings, operator.files))
+            rules = await in_daemon_thread(lambda: rules_of(operator.settings, operator.files, self.rights))
             self._is_refused = False
             if rules == self._rules and operator.files == self._files:
                 return
@@ -337,20 +345,19 @@ class AccessControl(Feature):
         else:
             self._changed("rules", f"{len(rules.rules)} rules of access")
 
-    def _changed(self, what: str, told: str) -> None:
-        logger.info("%s changed: %s", what, told)
+    def _changed(self, what: str, text: str) -> None:
+        logger.info("%s changed: %s", what, text)
         self._grants.clear()
-        self.host.notify(PolicyChanged(what, told))
-        self.host.changes.regrant()
+        self.host.notify(PolicyChanged(what, text))
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
-        grant = self.host.callers.grant_of(request.caller)
+        grant = self.host.grant_of(request.caller)
         return {} if grant is None or not self._rules.rules else {"access": {"rule": grant.rule}}
 
     def health(self) -> Mapping[str, Any]:
-        told = {"login": self._auth.trouble} if self._auth is not None and self._auth.trouble else {}
-        told |= {"rules": NOT_TAKEN} if self._is_refused else {}
-        return {**told, "tokens": f"{self._trouble}; what the file held before holds"} if self._trouble else told
+        parts = {"login": self._auth.trouble} if self._auth is not None and self._auth.trouble else {}
+        parts |= {"rules": NOT_TAKEN} if self._is_refused else {}
+        return {**parts, "tokens": f"{self._trouble}; what the file held before holds"} if self._trouble else parts
 
     def start_lines(self) -> Sequence[str]:
         if self.host.transport == "stdio":

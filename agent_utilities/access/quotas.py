@@ -1,8 +1,8 @@
-"""Quotas: a call beyond what a person, a tool or a server may have is refused, and told when to try again.
+"""Quotas: rate limits for persons, tools and servers. A call beyond one is refused, with the time to retry.
 
-Counted in windows of a minute that begin with the first call of each: a result's bytes are known only after the call,
-and windows that slide drop a number that goes beyond them. Such a result is given, and the next call refused. Replicas
-that share a Redis count together there; calls at once are each replica's own.
+Calls are counted in windows of a minute that begin with the first call of each. A result's bytes are known only after
+the call, and sliding windows would drop a number beyond the limit; here such a result is sent, and the next call
+refused. Replicas that share a Redis count together there; concurrent calls are counted by each replica.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from fastmcp.tools.base import Tool
 from pydantic import Field, ValidationError
 
 from agent_utilities.access.record.chain import n_bytes_of
@@ -22,12 +23,14 @@ from agent_utilities.compat.tasks import tool_of_task
 from agent_utilities.errors import AgentUtilitiesError, SettingsError
 from agent_utilities.policy.bounds import fits
 from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.seam.caller import NOBODY
+from agent_utilities.seam.components import origin_of
+from agent_utilities.seam.events import Event, PolicyChanged
+from agent_utilities.seam.feature import NOT_TAKEN, Feature, Refusal
+from agent_utilities.seam.host import Host, QuotaSource, SharedState, find
+from agent_utilities.seam.request import TOOL_OF_TASK, Call, Request, ToolCalled
 from agent_utilities.selection.model import fold, nearest
 from agent_utilities.selection.profiles import PROFILES, QUOTA, SettingsFiles
-from agent_utilities.server.events import Event, PolicyChanged
-from agent_utilities.server.feature import NOT_TAKEN, Feature, Refusal
-from agent_utilities.server.request import TOOL_OF_TASK, Call, Request, ToolCalled
-from agent_utilities.server.sessions import NOBODY
 from agent_utilities.settings import Quota, Settings
 from agent_utilities.state.counts import Counts, Wanted
 
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     import prometheus_client
     from prometheus_client import CollectorRegistry
 
-    from agent_utilities.server.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.quotas")
 
@@ -44,21 +46,21 @@ KINDS: tuple[Kind, ...] = ("person", "tool", "server")
 
 _WINDOW_S = 60
 _N_COUNTED = 20_000
-"""The most counts that are kept: two of each person; of more in a minute, who called the longest ago begins anew."""
+"""The most counts that are kept, two for each person; beyond that the least recent caller's begins anew."""
 _NO_QUOTA = Quota()
 _BOUNDS = _CALLS, _BYTES, _AT_ONCE = tuple(Quota.model_fields)
 _WHAT = {_CALLS: "calls a minute", _BYTES: "bytes of results a minute", _AT_ONCE: "calls at once"}
 
 
 class QuotaTable(Quota):
-    """All quotas of a settings file, its own bounds each person's; of those that fit, the smallest holds."""
+    """All quotas of a settings file; its own bounds are each person's. The smallest of those that fit holds."""
 
     profiles: dict[str, Quota] = Field(default_factory=dict)
-    """Each person's with a profile, by the profile's folded name."""
+    """The quotas of each person with a profile, by the profile's folded name."""
     tools: dict[str, Quota] = Field(default_factory=dict)
-    """Of each tool that a name or glob fits, by itself: all callers' calls of it together."""
+    """The quotas of each tool that a name or glob fits, for all callers together."""
     servers: dict[str, Quota] = Field(default_factory=dict)
-    """The same of the servers that tools come from."""
+    """The quotas of the servers that tools come from, for all callers together."""
 
     def of_person(self, profiles: Collection[str]) -> Quota:
         """Return the quota of a person with some profiles."""
@@ -66,9 +68,9 @@ class QuotaTable(Quota):
 
 
 def smallest(*quotas: Quota) -> Quota:
-    """Return what holds where several quotas do: the smallest number of each bound."""
+    """Combine quotas: the smallest number of each bound holds."""
     numbers = {bound: [n for quota in quotas if (n := getattr(quota, bound)) is not None] for bound in _BOUNDS}
-    return Quota.model_construct(**{bound: min(given) for bound, given in numbers.items() if given})
+    return Quota.model_construct(**{bound: min(limits) for bound, limits in numbers.items() if limits})
 
 
 def of_name(quotas: Mapping[str, Quota], name: str) -> Quota:
@@ -77,7 +79,7 @@ def of_name(quotas: Mapping[str, Quota], name: str) -> Quota:
 
 
 def quotas_of(settings: Settings, files: SettingsFiles) -> QuotaTable:
-    """Return the quotas that an operator's settings have.
+    """Return the quotas in an operator's settings.
 
     Raises:
         SettingsError: one can't be read.
@@ -108,7 +110,7 @@ def quotas_of(settings: Settings, files: SettingsFiles) -> QuotaTable:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """Whom a call counts for, and what they may have."""
+    """A person, tool or server that a call counts for, with its quota."""
 
     kind: Kind
     name: str
@@ -116,11 +118,11 @@ class Bounded:
 
     @property
     def key(self) -> str:
-        """Under which it is counted."""
+        """The key of its counts."""
         return f"{self.kind} {self.name}"
 
-    def told(self, tool: str, bound: str) -> str:
-        """Return what its caller is told: a bound of theirs or their tool's, and no server's name (law L1)."""
+    def limit(self, tool: str, bound: str) -> str:
+        """Return the limit in words for the caller, without the name of a server (law L1)."""
         of = {"tool": tool, "server": f"the server of {tool}"}.get(self.kind)
         who = "you" if of is None else f"all callers of {of} together"
         return f"{who} may have {getattr(self.quota, bound)} {_WHAT[bound]}"
@@ -129,43 +131,40 @@ class Bounded:
 class Quotas(Feature):
     """Refuses calls beyond what the operator's settings and the gateway's configuration allow.
 
-    A person is an issuer and its subject; all who have no token are one. The quota of a tool or a server is for all
-    callers together. Lists, searches and denied names are not counted.
-
-    Args:
-        of_upstreams: returns the quotas in the configuration of upstreams, by name.
+    A person is an issuer and its subject; all callers without a token are one. The quota of a tool or a server is for
+    all callers together. Lists, searches and denied names are not counted.
     """
 
     name = "quotas"
+    after = ("fleet", "upstreams")
     hears = (ToolCalled, PolicyChanged)
 
-    def __init__(self, of_upstreams: Callable[[], Mapping[str, Quota]] = dict) -> None:
-        self._of_upstreams = of_upstreams
+    def __init__(self) -> None:
         self._table, self._is_refused = QuotaTable(), False
         self._counts = Counts(_WINDOW_S, _N_COUNTED)
         self._under_way = Counter[str]()
         self._refusals: prometheus_client.Counter | None = None
 
-    def attach(self, host: AgentServer) -> None:
+    def attach(self, host: Host) -> None:
         """Read the quotas.
 
         Raises:
             SettingsError: one can't be read.
         """
         super().attach(host)
-        self._table = quotas_of(host.surface.operator.settings, host.surface.operator.files)
-        if host.state is not None:
+        self._table = quotas_of(host.operator.settings, host.operator.files)
+        if (shared := find(host, SharedState)) is not None:
             from agent_utilities.state.shared_counts import SharedCounts
 
-            self._counts = SharedCounts(host.state, _WINDOW_S, _N_COUNTED)
+            self._counts = SharedCounts(shared.redis, _WINDOW_S, _N_COUNTED)
 
     # -- around calls ------------------------------------------------------------------------------------------------
 
     async def admit(self, request: Request, call: Call) -> None:
-        """Count a call for all that it counts for.
+        """Count a call for its person, tool and server.
 
         Raises:
-            Refusal: one of them has used up what they may have; then it is counted for none.
+            Refusal: a quota of one of them is used up; then the call is counted for none.
         """
         bounded = await self._bounded(request, call.name)
         wanted = {
@@ -178,7 +177,7 @@ class Quotas(Feature):
             for one in bounded:
                 if one.quota.calls_at_once is not None and self._under_way[one.key] >= one.quota.calls_at_once:
                     raise self._refusal(call, one, _AT_ONCE, 1)
-            request.values[self.name] = bounded  # whether it is made or not, it is over in the end: see `notify`
+            request.values[self.name] = bounded  # whether it is made or not, `notify` hears of its end
             self._under_way.update(one.key for one in bounded)
             full = await self._counts.take(wanted)
         if full:
@@ -188,18 +187,17 @@ class Quotas(Feature):
             raise self._refusal(call, wanted[last], last.what, retry_s[last])
 
     def _refusal(self, call: Call, one: Bounded, bound: str, retry_s: int) -> Refusal:
-        """Return how a call is refused that is beyond a bound of one that it counts for."""
+        """Log and count the refusal of a call, and return it."""
         logger.info("tools/call name=%r refused by quota=%s bound=%s", call.name, one.kind, bound)
         if self._refusals is not None:
             self._refusals.labels(one.kind).inc()
-        return Refusal(f"refused by a quota: {one.told(call.name, bound)}; try again in {retry_s} s")
+        return Refusal(f"refused by a quota: {one.limit(call.name, bound)}; try again in {retry_s} s")
 
-    async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:
-        await self._count_bytes(request.values.get(self.name, ()), result)
-        return result
-
-    async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
-        """Count the bytes of the result of a call that was made as a task, which is asked for afterwards."""
+    async def after_request(self, request: Request, result: dict[str, Any], call: Call | None) -> dict[str, Any]:
+        """Count the bytes of a call's result; for a task, when its result is fetched."""
+        if call is not None:
+            await self._count_bytes(request.values.get(self.name, ()), result)
+            return result
         tool, task = request.values.get(TOOL_OF_TASK), request.params.get("taskId")
         if tool is None and task is not None:
             tool, _ = await tool_of_task(self.host, str(task)) or (None, None)
@@ -213,47 +211,52 @@ class Quotas(Feature):
             await self._counts.take([Wanted(one.key, _BYTES, n_bytes) for one in counting])
 
     def notify(self, event: Event) -> None:
-        """Give back the places of a call that is over, however it ended; read quotas again where rules changed."""
+        """Release the slots of a call that has ended, however it ended; read quotas again where rules changed."""
         match event:
             case ToolCalled():
                 self._leave(event.request)
             case PolicyChanged("rules"):
                 self.host.start(self._read_again())
 
-    # -- whom a call counts for --------------------------------------------------------------------------------------
+    # -- what a call counts for ----------------------------------------------------------------------------------------
 
     async def _bounded(self, request: Request, tool: str) -> list[Bounded]:
         person = (request.caller or NOBODY).person
-        found = [
+        bounded = [
             Bounded("person", json.dumps(person), self._table.of_person(self._profiles(request))),
             Bounded("tool", tool, of_name(self._table.tools, tool)),
         ]
-        of_upstreams = self._of_upstreams()
-        if (self._table.servers or of_upstreams) and (component := await self.host.get_tool(tool)) is not None:
-            server = self.host.origin_of(component).server.name or self.host.name
+        of_upstreams = {name: quota for each in self.host.offered(QuotaSource) for name, quota in each.quotas().items()}
+        is_by_server = self._table.servers or of_upstreams
+        if is_by_server and isinstance(component := await self.host.component("tool", tool), Tool):
+            server = origin_of(component, self.host).server.name or self.host.name
             quota = smallest(of_name(self._table.servers, server), of_upstreams.get(server, _NO_QUOTA))
-            found.append(Bounded("server", server, quota))
-        return [one for one in found if one.quota != _NO_QUOTA]
+            bounded.append(Bounded("server", server, quota))
+        return [one for one in bounded if one.quota != _NO_QUOTA]
 
     def _profiles(self, request: Request) -> frozenset[str]:
-        """Return the folded names of all profiles named for a request: the quotas of each hold, as its denies do."""
-        grant = self.host.callers.grant_of(request.caller) if self._table.profiles else None
-        slots = (*self.host.surface.operator.selection.slots, *request.selection.slots)
+        """Return the folded names of all profiles of a request: the quotas of each hold, as its denies do."""
+        grant = self.host.grant_of(request.caller) if self._table.profiles else None
+        slots = (*self.host.operator.selection.slots, *request.selection.slots)
         values = [setting.value for (field, _), setting in slots if field == "profile"]
         named = frozenset(str(value[0]) for value in values if isinstance(value, tuple))
         return named if grant is None else named | grant.profiles
 
     def _leave(self, request: Request) -> None:
-        """Give back the places that a call has; forget whoever has no call under way any more."""
+        """Release the slots of a call, and drop counters without a call under way."""
         for one in request.values.pop(self.name, ()):
             self._under_way[one.key] -= 1
             if not self._under_way[one.key]:
                 del self._under_way[one.key]
 
-    # -- what is told, and followed ----------------------------------------------------------------------------------
+    # -- status, and changes of the settings file ----------------------------------------------------------------------
 
     def start_lines(self) -> Sequence[str]:
-        where = "in this process" if self.host.state is None else "by all replicas together; calls at once by each"
+        where = (
+            "in this process"
+            if find(self.host, SharedState) is None
+            else "by all replicas together; calls at once by each"
+        )
         return [f"calls are bounded by quotas, which are counted {where}"]
 
     def health(self) -> Mapping[str, Any]:
@@ -269,7 +272,7 @@ class Quotas(Feature):
             self._refusals.labels(kind)
 
     async def _read_again(self) -> None:
-        operator = self.host.surface.operator.again()
+        operator = self.host.operator.again()
         try:
             table = await in_daemon_thread(lambda: quotas_of(operator.settings, operator.files))
         except AgentUtilitiesError as error:

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.errors import AgentUtilitiesError
-from agent_utilities.server.sessions import address_of
+from agent_utilities.seam.caller import address_of
 
 RETRY_S = 10
 """Seconds after which a client may retry, where a token could not be checked."""

@@ -122,14 +122,17 @@ class Rules:
         return True, f"fits, and gives the profile {rule.profile!r}"
 
 
-def rules_of(settings: Settings, files: SettingsFiles) -> Rules:
+def rules_of(settings: Settings, files: SettingsFiles, rights: Sequence[str] = RIGHTS) -> Rules:
     """Return the rules that an operator's settings have.
+
+    Args:
+        rights: what they may give.
 
     Raises:
         SettingsError: one can't be read, names a profile that there is not, or can't hold beside the other settings.
     """
     source = next((file.name for file in files.files if "access" in file.settings), "settings")
-    rules = tuple(_rule(number, table, source, files) for number, table in enumerate(settings.access, 1))
+    rules = tuple(_rule(number, table, source, files, rights) for number, table in enumerate(settings.access, 1))
     if rules and settings.selection_policy == "override":
         hint = "leave selection_policy at narrow, or the rules out"
         raise SettingsError("rules of access beside selection_policy=override", "override", "settings", hint)
@@ -143,7 +146,7 @@ def rules_of(settings: Settings, files: SettingsFiles) -> Rules:
     return Rules(rules, settings.auth_groups, absent)
 
 
-def _rule(number: int, table: Mapping[str, Any], source: str, files: SettingsFiles) -> Rule:
+def _rule(number: int, table: Mapping[str, Any], source: str, files: SettingsFiles, rights: Sequence[str]) -> Rule:
     line = table.get("line")
     where = f"rule {number} ({source}{f', line {line}' if line else ''})"
     for key in table:
@@ -156,8 +159,8 @@ def _rule(number: int, table: Mapping[str, Any], source: str, files: SettingsFil
     if not isinstance(profile, str) or not (profile in (EVERYTHING, NO_PROFILE) or files.has(profile)):
         hint = "name a profile of your own settings file, all, or none"
         raise SettingsError("unknown profile", profile, where, hint)
-    if not isinstance(may, list) or not all(right in RIGHTS for right in may):
-        raise SettingsError("unknown right", may, where, f"there are: {', '.join(RIGHTS)}")
+    if not isinstance(may, list) or not all(right in rights for right in may):
+        raise SettingsError("unknown right", may, where, f"there are: {', '.join(rights)}")
     patterns = {key: _patterns(key, value, where) for key, value in who.items()}
     return Rule(number, patterns, profile, frozenset(may), where)
 

@@ -65,8 +65,10 @@ PARTS = (
 )
 
 
-def low_level_server(server: FastMCP[Any]) -> Server[Any]:
-    return server._mcp_server
+def low_level_server(server: Any) -> Server[Any]:
+    """Return the SDK's server."""
+    sdk: Server[Any] = server._mcp_server
+    return sdk
 
 
 def whole_lifespan(server: FastMCP[Any]) -> AbstractAsyncContextManager[Any]:

@@ -1,4 +1,4 @@
-"""The fleet: what replicas of a server share, from the operator's settings on."""
+"""Replication: the state that replicas of a server share in Redis, as the operator's settings configure it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hashlib import blake2b
 from hmac import compare_digest
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.compat import left_out
@@ -25,49 +25,46 @@ from agent_utilities.fleet.sessions import SharedSessions
 from agent_utilities.gateway.upstreams.sealed_store import read_key
 from agent_utilities.policy.decision import Decision
 from agent_utilities.runtime.process_io import read_whole, write_whole
-from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.runtime.waiting import guarded, in_daemon_thread
+from agent_utilities.seam.events import Event, TokensRevoked, UpstreamsRenewed
+from agent_utilities.seam.feature import Feature
+from agent_utilities.seam.host import Host, RequestStates, SharedState, find
+from agent_utilities.seam.request import Request
+from agent_utilities.seam.session import Share
 from agent_utilities.selection.merge import Narrowing
-from agent_utilities.server.events import Event, TokensRevoked
-from agent_utilities.server.feature import Feature
-from agent_utilities.server.request import Request
-from agent_utilities.server.stopping import guarded
 from agent_utilities.state.redis_state import RedisState, SharedValues, StateError
-from agent_utilities.usage.feature import Usage
+from agent_utilities.usage.feature import Usage, UsageLogged
 from agent_utilities.usage.model import Call, Listed, Search
 from agent_utilities.usage.model import Event as Logged
 from agent_utilities.usage.redaction import without_secrets
 
-if TYPE_CHECKING:
-    from agent_utilities.gateway.feature import Upstreams
-    from agent_utilities.server.agent_server import AgentServer
-
 logger = logging.getLogger("agent_utilities.state")
 
 _EVERY_S = 0.5
-"""Seconds in which events wait to be sent together, and between two looks at what others sent."""
+"""Seconds between two batches of events, and between two reads of other replicas' events."""
 _MOST_WAITING = 2_000
 _MOST_ENTRIES = 20_000
-"""Of the stream, each of as many events as came together: the oldest go first."""
+"""The most entries of the stream, each a batch of events; the oldest are evicted first."""
 _MOST_READ = 100
 _KINDS: dict[str, type[Call | Search | Listed]] = {kind.__name__: kind for kind in (Call, Search, Listed)}
 
 
 class SharedUsage:
-    """Sends what is logged here, and logs here what others send, each once; a new replica begins with what there is.
+    """Replicates the usage log: sends this replica's events, and logs those of others once; a new one reads them all.
 
     Args:
-        state: where the stream is.
-        usage: logs it.
+        state: the Redis with the stream.
+        usage: the feature with the log.
     """
 
     def __init__(self, state: RedisState, usage: Usage) -> None:
         self._state, self._usage, self._key = state, usage, state.name("usage")
         self._waiting: deque[Logged] = deque(maxlen=_MOST_WAITING)
         self._own = token_hex(8)
-        usage.on_event = self._waiting.append
+        self.note = self._waiting.append
 
     async def run(self) -> None:
-        """Send and read until cancelled; while Redis does not answer, what is logged here waits, up to a bound."""
+        """Send and read until cancelled; while Redis does not answer, events wait, up to a bound."""
         place = self._usage.path.with_name(f"{self._usage.path.name}.shared")
         last = await in_daemon_thread(partial(_read, place))
         while True:
@@ -88,14 +85,14 @@ class SharedUsage:
             self._waiting.popleft()
 
     async def _take(self, last: str, place: Path) -> str:
-        """Log what others sent after an entry of the stream; return the last one, which is remembered."""
+        """Log the events of others after an entry of the stream; store the last entry, and return it."""
         log = self._usage.log
         if log is None:
             return last
-        # Where nothing is asked redis-py's own `xread` leaves a coroutine behind that nobody awaits.
+        # redis-py's own `xread` leaves a coroutine behind that nobody awaits, where `ask` sends nothing.
         reading = cast(Any, self._state.redis).execute_command("XREAD", "COUNT", _MOST_READ, "STREAMS", self._key, last)
-        found = await self._state.ask(reading)
-        entries = found[0][1] if found else []
+        streams = await self._state.ask(reading)
+        entries = streams[0][1] if streams else []
         for _, fields in entries:
             if fields.get(b"by") != self._own.encode():
                 opened = self._state.opened(self._key, fields.get(b"events"))
@@ -109,21 +106,21 @@ class SharedUsage:
 
 
 def _written(events: list[Logged]) -> bytes:
-    """Return events as they are sent: without what looks like a secret, as the log has them."""
-    told = []
+    """Encode events to be sent, without what looks like a secret, as in the log."""
+    entries = []
     for event in events:
         if not isinstance(event, Listed) and event.request:
             event = replace(event, request=without_secrets(event.request))
-        told.append({"kind": type(event).__name__, **asdict(event)})
-    return json.dumps(told, ensure_ascii=False).encode("utf-8", "replace")
+        entries.append({"kind": type(event).__name__, **asdict(event)})
+    return json.dumps(entries, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _events(content: bytes) -> list[Logged]:
-    """Return events as they were sent; those of a kind or with fields that are not known here are left out."""
+    """Decode events that were sent; those with an unknown kind or unknown fields are left out."""
     events: list[Logged] = []
-    for told in json.loads(content):
+    for fields in json.loads(content):
         with suppress(KeyError, TypeError):
-            events.append(_KINDS[told.pop("kind")](**told))
+            events.append(_KINDS[fields.pop("kind")](**fields))
     return events
 
 
@@ -136,85 +133,92 @@ def _read(place: Path) -> str:
 
 
 class Fleet(Feature):
-    """Keeps what a server knows of its sessions in a Redis that its replicas share; bounds and rules come by files."""
+    """Shares sessions, quotas, usage and revocations among replicas through Redis; bounds and rules come by files."""
 
     name = "fleet"
-    hears: tuple[type[Event], ...] = (TokensRevoked,)
+    hears = (TokensRevoked, UsageLogged, UpstreamsRenewed)
+    before = ("access", "audit", "quotas", "usage", "logins")
 
-    def __init__(self, upstreams: Upstreams | None = None) -> None:
-        self._upstreams = upstreams
+    def __init__(self) -> None:
         self._changes: Changes | None = None
+        self._usage: SharedUsage | None = None
 
-    def attach(self, host: AgentServer) -> None:
-        """Take what the operator names; nothing is connected yet.
+    def attach(self, host: Host) -> None:
+        """Configure the shared state by the operator's settings; nothing is connected yet.
 
         Raises:
-            SettingsError: there is no secret key, or the URL is none of Redis.
+            SettingsError: there is no secret key, or the URL is not one of Redis.
         """
         super().attach(host)
-        settings = host.surface.operator.settings
+        settings = host.operator.settings
         key = read_key(settings.secret_key.get_secret_value(), settings.secret_key_file)
         try:
-            host.state = RedisState(settings.state_url.get_secret_value(), settings.state_prefix, host.name, key)
+            self.state = RedisState(settings.state_url.get_secret_value(), settings.state_prefix, host.name, key)
         except ValueError as error:
             hint = "write it as redis://HOST:PORT/0, or rediss:// with certificates"
             raise SettingsError(
                 f"the state's URL can't be used: {error}", "[hidden]", "env MCP_STATE_URL", hint
             ) from None
-        self.state = host.state
-        host.sessions.share = self._sessions = SharedSessions(self.state, host)
-        host.replicated.share(host, self.state.derived("request state"), SharedValues(self.state, "values"))
+        self._sessions = SharedSessions(self.state)
+        states = RequestStates(self.state.derived("request state"), SharedValues(self.state, "values"))
+        host.offer(SharedState, lambda: SharedState(self.state))
+        host.offer(Share, lambda: self._sessions)
+        host.offer(RequestStates, lambda: states)
         self._revocations = Revocations(self.state)
         topics: list[Topic] = [self._revocations]
-        if self._upstreams is not None:
-            from agent_utilities.gateway.feature import UpstreamsRenewed
+        if any(each.name == "upstreams" for each in host.offered(Feature)):  # else nothing of a gateway is imported
+            from agent_utilities.gateway.feature import Upstreams
 
-            self._changes = Changes(self.state, self._upstreams.upstreams, host.start)
-            self.hears = (TokensRevoked, UpstreamsRenewed)
-            topics.append(self._changes)
-            topics += self._share_logins()
+            self._changes = Changes(self.state, self.host.offered(Upstreams)[0].upstreams, host.start)
+            topics += [self._changes, *self._share_logins()]
         self._news = News(self.state, topics, self._sessions.write_back)
 
     def _share_logins(self) -> list[Topic]:
-        """Have replicas share what callers log in at themselves."""
+        """Share callers' own logins among replicas."""
         from agent_utilities.fleet.logins import Relay, SharedLogins
-        from agent_utilities.gateway.logins.feature import Logins
+        from agent_utilities.gateway.logins.links import Elsewhere
+        from agent_utilities.gateway.upstreams.http.account import LoginStore
 
-        if (logins := self.host.feature(Logins)) is None:
+        if all(each.name != "logins" for each in self.host.offered(Feature)):
             return []
         store, relay = SharedLogins(self.state, lambda: self._news, self.host.start), Relay(self.state, self.host.start)
-        logins.store, logins.elsewhere = store, relay
+        self.host.offer(LoginStore, lambda: store)
+        self.host.offer(Elsewhere, lambda: relay)
         return [store, relay]
 
     async def run(self) -> None:
-        """Hear what other replicas tell, and share what is logged of usage, where anything is, until cancelled."""
-        usage = self.host.feature(Usage)
+        """Receive other replicas' notices, and share the usage log if there is one, until cancelled."""
+        usage = find(self.host, Usage)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._news.run())
                 if usage is not None and usage.mode != "off":
-                    group.create_task(guarded(SharedUsage(self.state, usage).run()))
+                    self._usage = SharedUsage(self.state, usage)
+                    group.create_task(guarded(self._usage.run()))
         finally:
+            self._usage = None
             await self.state.close()
 
     def notify(self, event: Event) -> None:
-        """Tell other replicas of tokens that were revoked here, and of what upstreams list by now."""
-        if isinstance(event, TokensRevoked):
-            if self._revocations.add(event.hashes):
+        """Notify other replicas of tokens that were revoked here, and of changed lists of upstreams."""
+        match event:
+            case TokensRevoked(hashes) if self._revocations.add(hashes):
                 self._news.compare()
-        elif self._changes is not None:
-            self.host.start(self._changes.renewed(self._news))
+            case UsageLogged(logged) if self._usage is not None:
+                self._usage.note(logged)
+            case UpstreamsRenewed() if self._changes is not None:
+                self.host.start(self._changes.renewed(self._news))
 
     # -- where Redis does not answer -------------------------------------------------------------------------------
 
     async def narrow(self, request: Request) -> Narrowing | None:
-        """Refuse a request of a session where its state can't be had, and the operator wants that.
+        """Refuse a request of a session whose state can't be read, where the operator requires it.
 
         Raises:
             StateError: Redis does not answer.
         """
         cause = self._sessions.cause_of(request.session)
-        if request.session is not None and cause and self.host.surface.operator.settings.state == "required":
+        if request.session is not None and cause and self.host.operator.settings.state == "required":
             raise StateError(cause)
         return await super().narrow(request)
 
@@ -233,14 +237,14 @@ class Fleet(Feature):
 
 _BYTES = 16
 _N_MOST = 10_000
-"""How many are read of what is kept, at most."""
+"""The most stored revocations that are read at once."""
 
 
 class Revocations(Topic):
-    """The tokens that any replica told to be revoked: there are only ever more.
+    """The set of tokens that any replica revoked; it only grows.
 
-    Kept and told is a hash that takes the operator's key, with a seal that takes it too: nothing can be learned of a
-    token by it, and nobody else can have one refused.
+    A token is stored and sent as a hash keyed by the operator's key, with a seal by the same key: it reveals nothing of
+    the token, and nobody without the key can have a token refused.
     """
 
     name = "revocations"
@@ -256,18 +260,18 @@ class Revocations(Topic):
         return bool(self._known) and self._sealed(sha256) in self._known
 
     def add(self, hashes: Iterable[str]) -> bool:
-        """Take note that tokens were revoked here; return whether that was not known."""
+        """Record tokens that were revoked here; return whether any of them is new."""
         new = {self._sealed(each) for each in hashes} - self._known
         self._known |= new
         return bool(new)
 
     def heard(self, message: bytes) -> None:
-        """Take one that was revoked elsewhere."""
+        """Record a token that was revoked elsewhere."""
         if compare_digest(self._seal(message[:_BYTES]), message[_BYTES:]):
             self._known.add(message)
 
     async def compare(self, news: News) -> None:
-        """Take those that are kept, and tell those that are not.
+        """Read the stored revocations, and send those that are missing there.
 
         Raises:
             StateError: Redis did not answer.

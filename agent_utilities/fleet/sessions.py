@@ -19,8 +19,7 @@ from cachetools import TTLCache
 from pydantic import TypeAdapter, ValidationError
 
 from agent_utilities.fleet.news import begun_s_ago
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.sessions import ENDED, Session, SessionRecord, Share
+from agent_utilities.seam.session import ENDED, Session, SessionRecord, Share
 from agent_utilities.state.redis_state import RedisState, StateError
 
 logger = logging.getLogger("agent_utilities.state")
@@ -52,11 +51,10 @@ class SharedSessions(Share):
 
     Args:
         state: the Redis that keeps them.
-        host: the server whose features declare which values are shared; other values stay in their process.
     """
 
-    def __init__(self, state: RedisState, host: AgentServer) -> None:
-        self._state, self._host, self._key = state, host, state.derived("sessions")
+    def __init__(self, state: RedisState) -> None:
+        self._state, self._key = state, state.derived("sessions")
         self._ended: TTLCache[str, bool] = TTLCache(_MOST_ENDED, _ENDED_S)
         """Sessions that clients ended here, and whether Redis has that."""
         self._to_look: list[str] = []
@@ -101,7 +99,7 @@ class SharedSessions(Share):
         if "ended" in raw:
             return
         self._known[session] = raw, version, time.monotonic()
-        others = {name: value for name, value in session.values.items() if name not in self._kinds}
+        others = {name: value for name, value in session.values.items() if name not in self.kinds}
         session.renew({**others, **self._decoded(raw)})
 
     async def put(self, session: Session, about: SessionRecord) -> None:
@@ -198,22 +196,18 @@ class SharedSessions(Share):
             if await self.record_of(each, is_known=True) is ENDED and each in self.here:
                 await self.here[each].terminate()
 
-    @property
-    def _kinds(self) -> dict[str, type]:
-        return {each.name: each.keeps for each in self._host.features if each.keeps is not None}
-
     def _encoded(self, values: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:
         """Return values as Redis keeps them; a newer release's fields, which are unknown here, stay as they are."""
         return {
             name: {**raw.get(name, {}), **_adapter(kind).dump_python(values[name], mode="json")}
-            for name, kind in self._kinds.items()
+            for name, kind in self.kinds.items()
             if name in values
         }
 
     def _decoded(self, raw: Mapping[str, Any]) -> dict[str, Any]:
         """Return values from an entry, without those that another release wrote in another shape."""
         values = {}
-        for name, kind in self._kinds.items():
+        for name, kind in self.kinds.items():
             if name in raw:
                 try:
                     values[name] = _adapter(kind).validate_python(raw[name])

@@ -35,9 +35,8 @@ from agent_utilities.gateway.upstreams.errors import UpstreamError
 from agent_utilities.gateway.upstreams.names import Namespace
 from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
 from agent_utilities.gateway.uris import with_uris
-from agent_utilities.gateway.waiting import WaitingCalls
-from agent_utilities.server.answers import RelayedError
-from agent_utilities.server.request import TIMES, hand_on, request_in_force
+from agent_utilities.gateway.waiting_calls import WaitingCalls
+from agent_utilities.seam.request import TIMES, RelayedError, hand_on, request_in_force
 
 # -- results of upstreams: forwarded as they came, beside what FastMCP passes through its middleware ------------------
 

@@ -19,10 +19,9 @@ from agent_utilities.gateway.calls import GET_PROMPT, READ_RESOURCE, Caller
 from agent_utilities.gateway.upstreams.config import ToolOverride, UpstreamConfig
 from agent_utilities.gateway.upstreams.connections.session import plain
 from agent_utilities.gateway.upstreams.names import LONGEST_URI, original_uri
-from agent_utilities.protocol.fit import KINDS, PROMPT, RESOURCE, TEMPLATE, TOOL, Fit, Kind, fitted
+from agent_utilities.protocol.fit import GROUPS_KEY, KINDS, PROMPT, RESOURCE, TEMPLATE, TOOL, Fit, Kind, fitted
+from agent_utilities.seam.components import ForeignTool, ToolOrigin
 from agent_utilities.selection.model import fold
-from agent_utilities.server.tool_origin import ForeignTool, ToolOrigin
-from agent_utilities.server.wire.lists import GROUPS_KEY
 
 _M = TypeVar("_M", bound=BaseModel)
 _OF_FASTMCP = "fastmcp"

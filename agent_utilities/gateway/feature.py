@@ -1,4 +1,4 @@
-"""Upstreams: the servers of an `mcp.json`, bounded as one and started when they are called."""
+"""The upstreams feature: the servers of an `mcp.json`, bounded as one and started when they are called."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fastmcp.server.providers import Provider
 
 from agent_utilities.catalog.model import KINDS, ComponentKind, entry
 from agent_utilities.compat import left_out, sdk_client
-from agent_utilities.compat.fastmcp_server import import_state, low_level_server
+from agent_utilities.compat.fastmcp_server import import_state
 from agent_utilities.gateway.components import OfUpstream, operators_tags
-from agent_utilities.gateway.provider import UpstreamProvider
+from agent_utilities.gateway.provider import Union, UpstreamProvider
 from agent_utilities.gateway.skills import Skills
 from agent_utilities.gateway.subscriptions import Subscriptions, tells_updates
 from agent_utilities.gateway.tasks import TASKS, TaskIds, Tasks
@@ -31,15 +33,15 @@ from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
 from agent_utilities.gateway.upstreams.supervision.upstreams import Upstreams as Supervised
 from agent_utilities.gateway.upstreams.supervision.upstreams import reach
 from agent_utilities.policy.bounds import Bounds
+from agent_utilities.policy.verdict import UnderVerdict
 from agent_utilities.protocol.fit import SKILLS_EXTENSION
 from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
+from agent_utilities.seam.events import Event, Pinned, PolicyChanged, SessionEnded, ToolsChanged, UpstreamsRenewed
+from agent_utilities.seam.feature import NOT_TAKEN, Feature
+from agent_utilities.seam.host import Completions, Host, Pending, QuotaSource, WireMiddleware, find
+from agent_utilities.seam.request import Call, Request
 from agent_utilities.selection.active import AUTO
 from agent_utilities.selection.model import NOTHING, NameSet, Selection, fold
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.answers import has
-from agent_utilities.server.events import Event, PolicyChanged, ToolsChanged
-from agent_utilities.server.feature import NOT_TAKEN, Feature
-from agent_utilities.server.request import Request
 from agent_utilities.settings import Quota
 
 if TYPE_CHECKING:
@@ -49,24 +51,34 @@ logger = logging.getLogger("agent_utilities.gateway")
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamsRenewed(Event):
-    """What upstreams list was taken anew, and is listed here."""
-
-
-@dataclass(frozen=True, slots=True)
 class ConfigTaken(Event):
-    """The gateway's configuration is another from now on; its upstreams are brought about next."""
+    """The gateway took a new configuration; its upstreams are started and stopped next."""
+
+
+class MoreServers(Protocol):
+    """Offered by a feature that needs servers beside those of the configuration."""
+
+    def configs(self) -> Sequence[UpstreamConfig]:
+        """Return their configurations."""
+
+
+class CallersOwn(Protocol):
+    """Offered by a feature that serves each caller servers of their own."""
+
+    def union(self) -> Union | None:
+        """Return the lists of the present caller's servers, or None."""
 
 
 class Upstreams(Feature):
-    """Puts upstreams behind a server: every channel, bound, query and route holds on the union of theirs.
+    """Serves upstreams through a gateway: every channel, bound, query and route covers the union of their components.
 
     Args:
-        files: the files that it is read from again when they change; None where it stays as it is.
-        started_s: the `time.monotonic()` of the start, from which on callers wait; when it is first served where None.
+        files: the files to read the configuration from again when they change; None where it stays as it is.
+        started_s: the `time.monotonic()` of the start, from which on callers wait; None for when it is first served.
     """
 
     name = "upstreams"
+    hears = (SessionEnded,)
 
     def __init__(self, config: GatewayConfig, files: ConfigFiles | None = None, started_s: float | None = None) -> None:
         self.config, self._files, self._started_s = config, files, started_s
@@ -74,19 +86,15 @@ class Upstreams(Feature):
         self._first_lists_end_s = 0.0  # the event loop's time from which no first list waits
         self._parent = os.getppid()  # taken early: it may be gone by the time that anything is served
         self._rules = files.rules() if files is not None else OperatorRules()
-        self.more_configs: Callable[[], Sequence[UpstreamConfig]] = tuple
-        """Returns the servers that are wanted beside those of the configuration."""
         self.turned_off: frozenset[str] = frozenset()
-        """Names of those that an operator has turned off while the gateway runs."""
+        """The upstreams that an operator has turned off while the gateway runs."""
         self._accepting = asyncio.Lock()
 
-    def attach(self, host: AgentServer) -> None:
-        """List what the upstreams' snapshots have; nothing is started yet."""
+    def attach(self, host: Host) -> None:
+        """List components from the upstreams' snapshots; nothing is started yet."""
         super().attach(host)
-        operator = host.surface.operator
-        operator.has_configured_denies = True
-        operator.defers_by_default = AUTO
-        host.surface.pin(_pins(self.config), operators_tags(self.config.upstreams))
+        operator = host.operator
+        host.notify(_pinned(self.config))
         folder = operator.settings.gateway_folder
         self._store = SnapshotStore(gateway_folder("snapshots", folder))
         self.upstreams = Supervised(
@@ -99,54 +107,64 @@ class Upstreams(Feature):
         )
         self.provider = UpstreamProvider(self.upstreams, lambda *of: self._rules.denials(*of))
         ids = self.provider.waiting.task_ids = TaskIds(host)
-        self.tasks = Tasks(host, ids, self.provider.tools)
-        low_level_server(host).middleware.append(self.tasks)
-        self.subscriptions, self.skills = Subscriptions(host), Skills(host, self.provider)
+        self.tasks = Tasks(host, ids, self.provider.tools, self)
+        self.subscriptions, self.skills = Subscriptions(host, self), Skills(host, self.provider, self)
+        host.offer(WireMiddleware, lambda: self.tasks)
+        host.offer(WireMiddleware, lambda: self.skills)
         self.provider.on_taken = partial(host.notify, UpstreamsRenewed())
-        host.add_provider(self.provider)
+        self.provider.of_caller = lambda: None if (own := find(host, CallersOwn)) is None else own.union()
+        host.offer(Provider, lambda: self.provider)
+        host.offer(Completions, lambda: self.provider)
+        host.offer(Pending, lambda: self)
+        host.offer(QuotaSource, lambda: self)
         unseen = filter(is_unseen, self.upstreams)
         self._late = {each.config.digest for each in unseen if self._store.is_late(each.config)}
-        host.add_completion_handler(self.provider.complete)
 
     def quotas(self) -> Mapping[str, Quota]:
-        """Return how much upstreams may be called, by their names, where their configuration says it."""
+        """Return the quotas in the upstreams' configuration, by name."""
         return {each.config.name: each.config.quota for each in self.upstreams if each.config.quota is not None}
 
     async def bring_about(self) -> None:
-        """Have the upstreams of the configuration, and those that are wanted beside them, and no others."""
+        """Start and stop upstreams to match the configuration and the further servers of features."""
         await self.upstreams.reload(self._for_everybody())
-        if (quotas := self.quotas()) and all(each.name != "quotas" for each in self.host.features):
+        if (quotas := self.quotas()) and all(each.name != "quotas" for each in self.host.offered(Feature)):
             why = "there were none at the start; with any under [quota] in your settings file they are"
             logger.warning("the quotas of %s are not held: %s", ", ".join(quotas), why)
 
     def _for_everybody(self) -> GatewayConfig:
-        """Return what runs for all callers alike: nothing of where each logs in themselves.
+        """Return the configuration of what runs for all callers alike, without servers of callers' own logins.
 
-        Over stdio the one who launched it is the only caller, and their login the gateway's.
+        Over stdio the user who launched the gateway is the only caller, and their login is the gateway's.
         """
         off = [] if self.host.transport == "stdio" else self.of_callers()
         every = [
             each.model_copy(update={"enabled": False}) if each in off or each.name in self.turned_off else each
-            for each in (*self.config.upstreams, *self.more_configs())
+            for each in self._every()
         ]
         return self.config.model_copy(update={"upstreams": tuple(every)})
 
+    def _every(self) -> tuple[UpstreamConfig, ...]:
+        wanted = [config for each in self.host.offered(MoreServers) for config in each.configs()]
+        return (*self.config.upstreams, *wanted)
+
     def of_callers(self) -> list[UpstreamConfig]:
         """Return the servers that each caller logs in at with an account of their own."""
-        off, every = self.turned_off, (*self.config.upstreams, *self.more_configs())
+        off, every = self.turned_off, self._every()
         return [each for each in every if each.credentials == "caller" and each.enabled and each.name not in off]
 
     # -- while it runs -----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Supervise the upstreams, have the first lists wait for them, and take what the files say when they change.
+        """Supervise the upstreams, make the first lists wait for them, and reload the files when they change.
 
-        Over stdio it ends with whoever started it.
+        Over stdio it ends with its parent process.
         """
-        if self.more_configs() or self.of_callers():  # over what is served was not known before
+        if (
+            len(self._every()) > len(self.config.upstreams) or self.of_callers()
+        ):  # over what is served was not known before
             await self.bring_about()
         started_s = asyncio.get_running_loop().time() if self._started_s is None else self._started_s
-        self._first_lists_end_s = started_s + self.host.surface.operator.settings.first_list_s
+        self._first_lists_end_s = started_s + self.host.operator.settings.first_list_s
         async with asyncio.TaskGroup() as group:
             group.create_task(self.upstreams.run(self._is_supervised))
             group.create_task(self._follow_first_lists())
@@ -163,36 +181,36 @@ class Upstreams(Feature):
                     logger.exception("the configuration could not be taken")
 
     async def reload(self, config: GatewayConfig, rules: OperatorRules | None = None) -> None:
-        """Serve another configuration, under other rules if given; what is the same in it stays connected."""
+        """Serve another configuration, and other rules where they are not None; unchanged servers stay connected."""
         if rules is not None and rules != self._rules:
             self.host.notify(PolicyChanged("lock", f"{rules.lock_file.name}: what was accepted of upstreams"))
         if config != self.config:
             self.host.notify(PolicyChanged("config", f"{len(config.upstreams)} servers"))
         self.config, self._rules = config, rules or self._rules
         self.host.notify(ConfigTaken())
-        self.host.surface.pin(_pins(config), operators_tags(config.upstreams))
+        self.host.notify(_pinned(config))
         await self._served_anew()
 
     async def turn(self, name: str, *, on: bool) -> None:
-        """Have an upstream off for everybody until it is turned on again, or the gateway starts anew."""
+        """Turn an upstream on or off for everybody; it stays off until turned on or the gateway is restarted."""
         self.turned_off = self.turned_off - {name} if on else self.turned_off | {name}
         await self._served_anew()
 
     async def _served_anew(self) -> None:
         await self.bring_about()
         self.provider.renew()
-        self.host.notify(ToolsChanged())  # what servers are said to be may have changed, and no list with it
+        self.host.notify(ToolsChanged())  # the descriptions of servers may have changed without any list
 
     def changes(self, upstream: Upstream) -> list[Change]:
-        """Return what of an upstream is not as it was accepted; nothing where nothing is locked."""
+        """Return the differences of an upstream from what was accepted; none where nothing is locked."""
         lock, snapshot = self._rules.lock, upstream.snapshot
         return [] if lock is None or snapshot is None else changes(lock, [snapshot])
 
     async def accept(self, change: Change) -> None:
-        """Accept something of an upstream as it is told here, in the file of the lock, and serve it.
+        """Accept a change of an upstream in the lock file, and serve it.
 
         Raises:
-            InputError: the file can't be read, or written.
+            InputError: the lock file can't be read, or written.
         """
         file = self._rules.lock_file
 
@@ -203,17 +221,17 @@ class Upstreams(Feature):
         async with self._accepting:  # each writes the file whole, with what was there
             await self.reload(self.config, await in_daemon_thread(written))
 
-    # -- what is not there yet ---------------------------------------------------------------------------------------
+    # -- components that are not known yet -----------------------------------------------------------------------------
 
     def toolsets_to_come(self) -> Sequence[str]:
-        """Return the toolsets of upstreams that were never reached: a path may name them, as it may when they were."""
+        """Return the toolsets of upstreams that were never reached, so that a path may name them already."""
         unseen = [each.config for each in self.upstreams if is_unseen(each)]
         return [name for each in (*unseen, *self.of_callers()) for name in (each.name, *each.tags)]
 
     def absent(self, bounds: Bounds) -> Sequence[str]:
         """Return the upstreams whose components are not all known yet, of those that the caller may learn of."""
         enabled = [each for each in self.upstreams if each.config.enabled]
-        # A gateway tells how many of its own it has not reached yet.
+        # A gateway says how many of its own upstreams it has not reached yet.
         lacking = [each for each in enabled if each.snapshot is None or each.snapshot.n_absent > 0]
         return [each.config.name for each in lacking if self.may_learn_of(each, bounds)]
 
@@ -224,18 +242,18 @@ class Upstreams(Feature):
         return asyncio.get_running_loop().time() < self._first_lists_end_s
 
     def _waited_for(self) -> list[Upstream]:
-        """Return the upstreams that were never seen, but for those that failed or came late at an earlier start."""
+        """Return the upstreams that were never seen, except those that failed or came late at an earlier start."""
         return [each for each in self.upstreams if is_unseen(each) and each.config.digest not in self._late]
 
     async def wait_for_first(self, caller: Selection, kind: ComponentKind, name: str | None) -> None:
-        """Wait for what was never seen, in the first seconds after the start.
+        """Wait for components that were never seen, in the first seconds after the start.
 
-        Whether a name is denied or was never there makes no difference to how long it takes (law L1): it waits for the
-        upstreams that may have it and that the caller may learn of, unless it is one that they may use.
+        The time is the same for a denied name as for an unknown one (law L1): it waits for the upstreams that may have
+        it and that the caller may learn of, unless it is a name that they may use.
         """
         if not self._first_lists_wait:
             return
-        verdict = self.host.surface.verdict(caller, shapes_lists=False)
+        verdict = self.host.verdict(caller, shapes_lists=False)
 
         def is_wanted(upstream: Upstream) -> bool:
             prefix = self.provider.prefix_of(upstream.config.name)
@@ -243,8 +261,8 @@ class Upstreams(Feature):
             return may_have and self.may_learn_of(upstream, verdict.bounds)
 
         if name is not None and any(is_unseen(each) and is_wanted(each) for each in self.upstreams):
-            with self.host.surface.under_verdict(verdict):
-                if await has(self.host, kind, name):
+            with UnderVerdict(verdict):
+                if await self.host.component(kind, name) is not None:
                     return
         if wanted := list(filter(is_wanted, self._waited_for())):
             with suppress(TimeoutError):
@@ -254,14 +272,14 @@ class Upstreams(Feature):
                     await self.provider.taken()
 
     async def _follow_first_lists(self) -> None:
-        """Tell how far the upstreams are that first lists wait for, and remember those that fail or come late."""
+        """Log the progress of the upstreams that first lists wait for, and store those that fail or come late."""
         if not self._first_lists_wait or not (waited_for := self._waited_for()):
             return
         await self._is_supervised.wait()
         await asyncio.gather(*map(self._follow_first_list, waited_for))
 
     async def _follow_first_list(self, upstream: Upstream) -> None:
-        """Say that an upstream has come; remember it where it fails, or not in time: later starts don't wait for it."""
+        """Log that an upstream has come; store one that failed or was late, so that later starts don't wait for it."""
         await Deadline(self._first_lists_end_s).wait(upstream.was_tried)
         name, snapshot = upstream.config.name, upstream.snapshot
         if snapshot is not None:
@@ -272,7 +290,7 @@ class Upstreams(Feature):
             await in_daemon_thread(partial(self._store.note_late, upstream.config))
 
     def may_learn_of(self, upstream: Upstream, bounds: Bounds) -> bool:
-        """Whether bounds may leave anything of an upstream that was never seen: by its name, and its toolsets."""
+        """Whether bounds may permit anything of an upstream that was never seen, by its name and its toolsets."""
         config = upstream.config
         capabilities = frozenset(config.capabilities) or None
         tags = (config.name, *config.tags)
@@ -280,34 +298,34 @@ class Upstreams(Feature):
         return bounds.may_permit(entry("tool", prefix, tags=tags, read_only=True, capabilities=capabilities))
 
     async def know_everything(self) -> None:
-        """Reach every upstream that was never reached, and return when each has answered or failed; said on stderr."""
+        """Reach every upstream that was never reached, and wait until each has answered or failed; noted on stderr."""
         if unseen := [each.config.name for each in self.upstreams if is_unseen(each)]:
             print(f"asking what was never listed yet: {', '.join(unseen)}", file=sys.stderr)
         await reach(self.upstreams, is_unseen)
 
-    # -- what is told ------------------------------------------------------------------------------------------------
+    # -- health, lines and greetings -----------------------------------------------------------------------------------
 
     def health(self) -> Mapping[str, Any]:
-        """Return under `upstreams` the state of each of which the operator permits anything.
+        """Return, under `upstreams`, the state of each upstream that the operator permits anything of.
 
         Everybody may read it: there is no address, path or text of an upstream in it, no name that the operator's
         bounds hide and no count of what they deny; nor a server that runs because somebody has a capability on.
         """
-        told = {"upstreams": self.told(self.host.surface.verdict(NOTHING, shapes_lists=False).bounds)}
+        parts = {"upstreams": self.told(self.host.verdict(NOTHING, shapes_lists=False).bounds)}
         refused = self._files.refused if self._files is not None else ()
-        return {**told, **dict.fromkeys(refused, NOT_TAKEN)}
+        return {**parts, **dict.fromkeys(refused, NOT_TAKEN)}
 
     def told(self, bounds: Bounds) -> dict[str, dict[str, Any]]:
-        """Return what a caller with these bounds may learn of the upstreams: the state of each, and how many tools."""
+        """Return the upstreams that a caller with these bounds may learn of, each with its state and tool count."""
         permitted = self.provider.upstreams_of(bounds)
-        told = {
-            each.config.name: _told(each, permitted.get(each.config.name, 0))
+        states = {
+            each.config.name: _state(each, permitted.get(each.config.name, 0))
             for each in self.upstreams
             if each.config.name in permitted or (each.snapshot is None and self.may_learn_of(each, bounds))
         }
         if self.host.transport != "stdio":
-            told |= {each.name: {"state": "per caller"} for each in self.of_callers() if each.name in told}
-        return told
+            states |= {each.name: {"state": "per caller"} for each in self.of_callers() if each.name in states}
+        return states
 
     def start_lines(self) -> Sequence[str]:
         unseen = [each.config.name for each in self.upstreams if is_unseen(each)]
@@ -318,8 +336,8 @@ class Upstreams(Feature):
             lines.append(f"first lists wait for what was never seen, {left_s:.1f} s at most: {names}")
         return [*lines, *left_out(sdk_client.PARTS), *self.provider.notices]
 
-    async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
-        """Return a greeting that says what the caller's upstreams have: updates to be asked for, tasks, skills."""
+    async def after_request(self, request: Request, result: dict[str, Any], call: Call | None) -> dict[str, Any]:
+        """Return a greeting with what the caller's upstreams support: updates to subscribe to, tasks, skills."""
         if request.method == "server/discover" and self.tasks.are_told(request):
             has = result["capabilities"]
             has["extensions"] = {**(has.get("extensions") or {}), **TASKS}
@@ -339,8 +357,9 @@ class Upstreams(Feature):
         resources["subscribe"] = is_told
         return result
 
-    def session_ended(self, session_id: str) -> None:
-        self.provider.links.forget(session_id)
+    def notify(self, event: Event) -> None:
+        if isinstance(event, SessionEnded):
+            self.provider.links.forget(event.session_id)
 
     async def instructions(self, request: Request) -> str | None:
         permitted = [component for kind in KINDS for component in await self.host.components(kind)]
@@ -357,16 +376,17 @@ def is_unseen(upstream: Upstream) -> bool:
     return upstream.config.enabled and upstream.snapshot is None
 
 
-def _pins(config: GatewayConfig) -> NameSet:
-    """Return the toolsets of the upstreams that are not lazy.
+def _pinned(config: GatewayConfig) -> Pinned:
+    """Return the pins of a configuration: the toolsets of the upstreams that are not lazy.
 
-    Nor is what each caller has of their own: no index holds it, so that no search would find it.
+    Upstreams of callers' own logins are pinned too, since no index has them for a search.
     """
     pinned = [each.name for each in config.upstreams if not each.lazy or each.credentials == "caller"]
-    return NameSet(toolsets=frozenset(map(fold, pinned)))
+    pins = NameSet(toolsets=frozenset(map(fold, pinned)))
+    return Pinned(pins, operators_tags(config.upstreams), AUTO)
 
 
-def _told(upstream: Upstream, n_tools: int) -> dict[str, Any]:
+def _state(upstream: Upstream, n_tools: int) -> dict[str, Any]:
     state = upstream.state
-    told: dict[str, Any] = {"state": state.name, "tools": n_tools}
-    return {**told, "cause": state.cause, "failures": state.n_failures} if state.cause else told
+    facts: dict[str, Any] = {"state": state.name, "tools": n_tools}
+    return {**facts, "cause": state.cause, "failures": state.n_failures} if state.cause else facts

@@ -30,11 +30,10 @@ from agent_utilities.gateway.upstreams.operator.operator_rules import OperatorRu
 from agent_utilities.gateway.upstreams.snapshot import Snapshot
 from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
 from agent_utilities.gateway.uris import Links, Uris, with_pages
-from agent_utilities.gateway.waiting import WaitingCalls
+from agent_utilities.gateway.waiting_calls import WaitingCalls
 from agent_utilities.policy.bounds import Bounds, Steps, finish
 from agent_utilities.runtime.waiting import finish_in_turns
-from agent_utilities.server.surface.components import entry_of
-from agent_utilities.server.tool_origin import KeptProvider
+from agent_utilities.seam.components import KeptProvider, entry_of
 
 logger = logging.getLogger("agent_utilities.gateway")
 

@@ -19,8 +19,8 @@ from agent_utilities.compat.sdk_client import answer_rounds
 from agent_utilities.compat.sdk_server import connection_of, least_log_level, takes_log_message
 from agent_utilities.gateway.upstreams.connections.calls import present_call
 from agent_utilities.gateway.upstreams.errors import UpstreamError
-from agent_utilities.server.request import request_in_force
-from agent_utilities.server.surface.catalogs import NOBODY, caller_key
+from agent_utilities.seam.caller import ANONYMOUS, caller_key
+from agent_utilities.seam.request import request_in_force
 
 Question = mcp_types.InputRequest
 """A request for input that an upstream may send during a call."""
@@ -98,7 +98,7 @@ def present_caller() -> str:
 
 def _caller(http: Any) -> str:
     key = caller_key()
-    return key if key != NOBODY or http is None or http.client is None else f"address {http.client.host}"
+    return key if key != ANONYMOUS or http is None or http.client is None else f"address {http.client.host}"
 
 
 _FORGETTING = "agent-utilities/forgetting"
@@ -128,8 +128,8 @@ class ServerRelay:
 
         Over HTTP that is their token. Without a token each request is a session of its own: it may be anybody's.
         """
-        key = caller_key() if self.is_modern else NOBODY
-        return connection_of(self._session) if key == NOBODY else key
+        key = caller_key() if self.is_modern else ANONYMOUS
+        return connection_of(self._session) if key == ANONYMOUS else key
 
     def at_session_end(self, forget: Callable[[Hashable], None]) -> None:
         """Call a function once with the caller's session when that has ended, however often it is registered."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import mcp_types
 from fastmcp.server.context import Context
@@ -17,7 +17,6 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.gateway.calls import Kind
 from agent_utilities.gateway.components import UpstreamReadable, UpstreamResource
 from agent_utilities.gateway.provider import UpstreamProvider
@@ -25,10 +24,9 @@ from agent_utilities.gateway.relay import present_caller
 from agent_utilities.gateway.upstreams.operator.lock import Key
 from agent_utilities.policy.bounds import Bounds
 from agent_utilities.protocol.fit import ENVELOPE, SKILL, fitted
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.answers import may_read, relayed, set_cache
-from agent_utilities.server.request import Request, request_in_force
-from agent_utilities.server.surface.components import entry_of
+from agent_utilities.seam.components import entry_of
+from agent_utilities.seam.host import Host, Pending
+from agent_utilities.seam.request import Request, relayed, request_in_force
 
 _GET = Kind[dict[str, Any]]("skills/get", lambda raw: raw, lambda _: {})
 _UNKNOWN = mcp_types.INVALID_PARAMS
@@ -39,9 +37,8 @@ _FRESH_S = 10.0
 class Skills:
     """Serves `skills/list` and `skills/get`, with the server's own skills as FastMCP answers for them."""
 
-    def __init__(self, host: AgentServer, provider: UpstreamProvider) -> None:
-        self._host, self._provider = host, provider
-        low_level_server(host).middleware.append(self)
+    def __init__(self, host: Host, provider: UpstreamProvider, pending: Pending) -> None:
+        self._host, self._provider, self._pending = host, provider, pending
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         request, is_list = request_in_force(), ctx.method == SKILL.method
@@ -65,13 +62,11 @@ class Skills:
         """Return a page of the server's own skills; the last has all of the upstreams' too."""
         if own.get("nextCursor"):
             return own
-        await self._host.features.wait_for_first(request.selection, "resource")
+        await self._pending.wait_for_first(request.selection, "resource", None)
         shown = self._provider.shown()
         bounds = request.verdict.bounds
         served = [skill for name, skill in shown.skills.values() if await self._is_served(name, skill, bounds)]
         result = {**own, "skills": [*own["skills"], *served]}
-        is_whole = not self._host.features.gathered("absent", bounds)
-        set_cache(self._host, result, request, "resource", is_whole=is_whole)
         for caller, shot, _ in shown.reached.values():
             if shot.skills and time.time() - shot.taken_at_s > _FRESH_S:
                 self._host.start(caller.upstream.renewed())
@@ -79,7 +74,8 @@ class Skills:
 
     async def _is_served(self, upstream: str, skill: Mapping[str, Any], bounds: Bounds) -> bool:
         """Whether the current caller reads a skill from its upstream, and bounds permit every file of it."""
-        main, listed = await self._host.get_resource(skill["uri"]), self._provider.shown().by_kind["resources"]
+        main = await self._host.component("resource", skill["uri"])
+        listed = self._provider.shown().by_kind["resources"]
         if not isinstance(main, UpstreamResource) or main.caller.config.name != upstream:
             return False
         uris = () if skill["resources"] == "dynamic" else (file["uri"] for file in skill["resources"])
@@ -88,9 +84,7 @@ class Skills:
 
     async def _get(self, ctx: ServerRequestContext[Any, Any], request: Request, uri: str) -> dict[str, Any] | None:
         """Return a skill as its upstream sends it, listed or not; None where the current caller may not have it."""
-        main: Any = None
-        if await may_read(self._host, uri):
-            main = await self._host.get_resource(uri) or await self._host.get_resource_template(uri)
+        main: Any = await self._host.component("resource", uri)
         if not isinstance(main, UpstreamReadable):
             return None
         caller, original, shown = main.caller, main.original(uri), self._provider.shown()
@@ -98,7 +92,7 @@ class Skills:
         if not shot.has_skills or Key(name, "skills", original) in denied:
             return None
         with bind_request_context(ctx):
-            async with Context(fastmcp=self._host):
+            async with Context(fastmcp=cast(Any, self._host)):
                 raw = await relayed(caller.ask(_GET, uri=original))
         skill = raw.get("skill")
         fit = fitted(SKILL, skill if isinstance(skill, dict) else {}, is_modern=True)

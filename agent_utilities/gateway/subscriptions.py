@@ -27,9 +27,8 @@ from agent_utilities.gateway.relay import ServerRelay
 from agent_utilities.gateway.upstreams.connections.session import UpstreamSession
 from agent_utilities.gateway.upstreams.errors import UpstreamError
 from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.answers import may_read
-from agent_utilities.server.request import request_in_force
+from agent_utilities.seam.host import Host, Notices, Pending
+from agent_utilities.seam.request import request_in_force
 
 logger = logging.getLogger("agent_utilities.gateway")
 
@@ -80,8 +79,9 @@ def _ends(connection: Connection) -> dict[str, Callable[[], None]]:
 class Subscriptions:
     """Subscribes at upstreams to the resources that callers subscribe to, and forwards updates to who may read them."""
 
-    def __init__(self, host: AgentServer) -> None:
-        self._host = host
+    def __init__(self, host: Host, pending: Pending) -> None:
+        self._host, self._pending = host, pending
+        (self._notices,) = host.offered(Notices)
         self._held: dict[_Key, _Held] = {}
         sdk = low_level_server(host)
         sdk.add_request_handler("resources/subscribe", mcp_types.SubscribeRequestParams, self._subscribe)
@@ -99,7 +99,7 @@ class Subscriptions:
         if len(ends) >= MOST_OF_ONE or not connection.has_standalone_channel:
             raise MCPError(mcp_types.INVALID_REQUEST, f"a session hears of {MOST_OF_ONE} at most, if it lasts")
         ends[uri] = _nothing
-        self._host.changes.hears(connection, ends)
+        self._notices.hears(connection, ends)
         try:
             end = await self._begin(ctx, uri)
             if end is None:
@@ -120,7 +120,7 @@ class Subscriptions:
         """Serve a stream of 2026-07-28, which acknowledges the resources that were subscribed to."""
         wished = list(dict.fromkeys(params.notifications.resource_subscriptions or ()))[:MOST_OF_ONE]
         if wished and (request := request_in_force()) is not None:
-            await self._host.features.wait_for_first(request.selection, "resource", wished[0])
+            await self._pending.wait_for_first(request.selection, "resource", wished[0])
         with ExitStack() as stack:
 
             async def is_begun(uri: str) -> bool:
@@ -135,7 +135,7 @@ class Subscriptions:
             begun = await asyncio.gather(*map(is_begun, wished))
             kept = [uri for uri, is_kept in zip(wished, begun, strict=True) if is_kept]
             taken = params.notifications.model_copy(update={"resource_subscriptions": kept or None})
-            return await self._host.changes.listen(ctx, params.model_copy(update={"notifications": taken}))
+            return await self._notices.listen(ctx, params.model_copy(update={"notifications": taken}))
 
     async def _begin(self, ctx: _Context, uri: str) -> Callable[[], None] | None:
         """Subscribe to a resource, and return a function that ends that; None where the caller can't have updates.
@@ -143,9 +143,8 @@ class Subscriptions:
         Raises:
             MCPError: its upstream refused, or could not be reached.
         """
-        if not await may_read(self._host, uri):
+        if (resource := await self._host.component("resource", uri)) is None:
             return None
-        resource = await self._host.get_resource(uri) or await self._host.get_resource_template(uri)
         if not isinstance(resource, UpstreamReadable):
             return _nothing  # the author's own, who publishes its updates
         if not tells_updates(resource.caller.upstream):
@@ -208,7 +207,7 @@ class Subscriptions:
     async def _publish(self, held: _Held) -> None:
         held.has_news = False
         for uri in +held.here:
-            await self._host.changes.publish(ResourceUpdated(uri=uri))
+            await self._notices.publish(ResourceUpdated(uri=uri))
 
 
 # -- one subscription, on one connection -------------------------------------------------------------------------------

@@ -34,10 +34,10 @@ from agent_utilities.gateway.upstreams.errors import UpstreamError
 from agent_utilities.gateway.upstreams.names import Namespace
 from agent_utilities.gateway.upstreams.sealed_store import read_key
 from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.request import TOOL_OF_TASK, Request, request_in_force
-from agent_utilities.server.surface.catalogs import caller_key
-from agent_utilities.server.surface.components import entry_of
+from agent_utilities.seam.caller import caller_key
+from agent_utilities.seam.components import entry_of
+from agent_utilities.seam.host import Host, Pending
+from agent_utilities.seam.request import TOOL_OF_TASK, Request, request_in_force
 
 logger = logging.getLogger("agent_utilities.gateway")
 
@@ -67,10 +67,10 @@ class TaskIds:
         host: the server that can open them, with its replicas where the operator sets a key; None for none.
     """
 
-    def __init__(self, host: AgentServer | None = None) -> None:
+    def __init__(self, host: Host | None = None) -> None:
         self.host, name, secret = host, b"", os.urandom(32)
         if host is not None:
-            name, settings = host.name.encode(), host.surface.operator.settings
+            name, settings = host.name.encode(), host.operator.settings
             text, file = settings.secret_key.get_secret_value(), settings.secret_key_file
             try:
                 secret = read_key(text, file) if text or file else secret
@@ -143,8 +143,8 @@ def has_tasks(upstream: Upstream) -> bool:
 class Tasks:
     """Answers requests for tasks of upstreams, from their owners while they may use the tool (law L1)."""
 
-    def __init__(self, host: AgentServer, ids: TaskIds, tools: Callable[[], Iterable[Any]]) -> None:
-        self._host, self._ids, self._tools = host, ids, tools
+    def __init__(self, host: Host, ids: TaskIds, tools: Callable[[], Iterable[Any]], pending: Pending) -> None:
+        self._host, self._ids, self._tools, self._pending = host, ids, tools, pending
 
     def are_told(self, request: Request) -> bool:
         """Whether a caller may learn of tasks: they may use a tool of an upstream that has them."""
@@ -158,7 +158,7 @@ class Tasks:
         """
         request, answer = request_in_force(), None
         if request is not None and _is_of_tasks(ctx) and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            await self._host.features.wait_for_first(request.selection, "tool")
+            await self._pending.wait_for_first(request.selection, "tool", None)
             answer = await self._answer(ctx, request) if self.are_told(request) else None
         return await call_next(ctx) if answer is None else answer
 
@@ -175,7 +175,7 @@ class Tasks:
         if ctx.method not in _METHODS:
             return None
         task = self._ids.opened(task_id, request)
-        tool: Any = await self._host.get_tool("" if task is None else task.tool)
+        tool: Any = await self._host.component("tool", "" if task is None else task.tool)
         caller = getattr(getattr(tool, "parent_tool", tool), "caller", None)
         if task is not None and caller is not None and caller.config.name == task.upstream:
             request.values[TOOL_OF_TASK] = task.tool

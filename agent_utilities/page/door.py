@@ -14,6 +14,7 @@ from hashlib import blake2b
 
 from cachetools import LRUCache
 from cryptography.fernet import Fernet, InvalidToken
+from fastmcp.server.auth import AuthProvider
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.requests import Request as HttpRequest
@@ -22,10 +23,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.gateway.logins.browser import Cookie, OwnIssuer, form_of, is_of_own_page, is_same
 from agent_utilities.gateway.upstreams.http.authorization import LOGIN_S
-from agent_utilities.page.feature import Reader
 from agent_utilities.runtime.hosts import is_loopback
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.sessions import NOBODY, of_token
+from agent_utilities.seam.caller import NOBODY, of_token
+from agent_utilities.seam.host import Host, find
+from agent_utilities.seam.panel import Reader
 
 PATH = "/page/login/issuer"
 BACK = f"{PATH}/back"
@@ -57,10 +58,10 @@ class Door:
     """
 
     def __init__(
-        self, app: ASGIApp, host: AgentServer, key: str, refused: Callable[[HttpRequest, int, str], Response]
+        self, app: ASGIApp, host: Host, key: str, refused: Callable[[HttpRequest, int, str], Response]
     ) -> None:
         self._app, self._host, self._key, self._refused = app, host, key, refused
-        self._base_url = host.surface.operator.settings.auth_base_url
+        self._base_url = host.operator.settings.auth_base_url
         self._cookie = Cookie("page", "strict", self._base_url)
         self._issuer = OwnIssuer(host, BACK)
         self._login_cookie = Cookie("page-login", "lax", self._base_url, LOGIN_S)
@@ -112,13 +113,13 @@ class Door:
     @property
     def takes_key(self) -> bool:
         """Whether the link is accepted: on a loopback address, where nobody logs in."""
-        address = self._host.address
-        return self._host.auth is None and (address is None or is_loopback(address))
+        address = (self._host.address or (None,))[0]
+        return find(self._host, AuthProvider) is None and (address is None or is_loopback(address))
 
     async def _reader(self, request: HttpRequest) -> Reader | str | None:
         """Return the reader, or why they may not read; None where the browser is not authenticated."""
         cookie = self._cookie.of(request)
-        if self._host.auth is None:
+        if find(self._host, AuthProvider) is None:
             return Reader(NOBODY, True) if self.takes_key and is_same(cookie, self._sign("link")) else None
         if isinstance(request.scope.get("user"), AuthenticatedUser):  # a program that brings its token
             token = request.scope["user"].access_token
@@ -130,7 +131,7 @@ class Door:
     def _judged(self, token: AccessToken) -> Reader | str:
         """Return the reader that a token authenticates, or why they may not read."""
         caller = of_token(token)
-        grant = self._host.callers.grant_of(caller)
+        grant = self._host.grant_of(caller)
         may = frozenset[str]() if grant is None else grant.may
         if not may & {_READ, _OPERATE}:
             return f"No rule of access that fits you gives the right {_READ!r}."
@@ -140,7 +141,7 @@ class Door:
         return self._logins.get(cookie.partition(".")[0], {})
 
     async def _verified(self, token: str) -> AccessToken | None:
-        auth = self._host.auth
+        auth = find(self._host, AuthProvider)
         return await auth.verify_token(token) if auth is not None and token else None
 
     def _by_link(self, request: HttpRequest, key: str) -> Response:
@@ -175,8 +176,8 @@ class Door:
     @property
     def has_issuer(self) -> bool:
         """Whether the server has an issuer, and an address that browsers come back to."""
-        settings = self._host.surface.operator.settings
-        return bool(self._host.auth is not None and settings.auth_issuer and settings.auth_base_url)
+        settings = self._host.operator.settings
+        return bool(find(self._host, AuthProvider) is not None and settings.auth_issuer and settings.auth_base_url)
 
     async def _at_issuer(self, request: HttpRequest) -> Response:
         """Redirect a browser to the issuer, or log in one that comes back from it."""

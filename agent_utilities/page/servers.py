@@ -17,9 +17,10 @@ from agent_utilities.gateway.feature import Upstreams
 from agent_utilities.gateway.upstreams.operator.lock import Change, diff_lines, sha256_of
 from agent_utilities.gateway.upstreams.secrets import secrets_of, without
 from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
-from agent_utilities.page.feature import Action, Form, PageError, Panel, Reader, Table
 from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.seam.host import Host, find
+from agent_utilities.seam.panel import Action, Form, PageError, Panel, Reader, Table
+from agent_utilities.seam.whole_catalog import WholeCatalog
 
 _N_LINES = 20
 _COMPARE_S = 0.5
@@ -33,12 +34,12 @@ _UNTOLD = {"since_s": 0.0, "starts": 0, "failures": 0, "calls": 0, "failed_calls
 """The values that others than operators see in operators' columns; the rest of these are empty."""
 
 
-async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+async def look(host: Host, reader: Reader, request: HttpRequest) -> dict[str, Any]:
     """Return each server's row: for operators all of it, for others what `/ready` answers a caller like them."""
     feature = _feature(host)
-    bounds = host.surface.verdict(host.callers.selection_of(request).granted, shapes_lists=False).bounds
+    bounds = host.verdict(host.selection_of(request).granted, shapes_lists=False).bounds
     if reader.operates:
-        bounds = host.surface.unbounded().bounds
+        bounds = host.offered(WholeCatalog)[0].unbounded().bounds
     shown = [{"name": name, "cause": "", "tools": 0, **each} for name, each in feature.told(bounds).items()]
     if reader.operates:
         n_tools = feature.provider.upstreams_of(bounds)
@@ -131,14 +132,14 @@ def differences(changes: Iterable[Change]) -> list[list[str]]:
 # -- what an operator does ---------------------------------------------------------------------------------------------
 
 
-def _feature(host: AgentServer) -> Upstreams:
-    feature = host.feature(Upstreams)
+def _feature(host: Host) -> Upstreams:
+    feature = find(host, Upstreams)
     if feature is None:
         raise PageError("there are no servers behind this one")
     return feature
 
 
-def _named(host: AgentServer, form: Form) -> Upstream:
+def _named(host: Host, form: Form) -> Upstream:
     name = form.get("server", "")
     if (upstream := _feature(host).upstreams.get(name)) is None:
         raise PageError(f"no server named {name!r}")
@@ -150,7 +151,7 @@ def _state(upstream: Upstream) -> str:
     return f"{upstream.config.name} is {state.name}" + (f": {state.cause}, {state.detail}" if state.cause else "")
 
 
-async def _restart(host: AgentServer, reader: Reader, form: Form) -> str:
+async def _restart(host: Host, reader: Reader, form: Form) -> str:
     upstream = _named(host, form)
     await upstream.end()
     upstream.retry()
@@ -158,13 +159,13 @@ async def _restart(host: AgentServer, reader: Reader, form: Form) -> str:
     return f"restarted; {_state(upstream)}"
 
 
-async def _stop(host: AgentServer, reader: Reader, form: Form) -> str:
+async def _stop(host: Host, reader: Reader, form: Form) -> str:
     upstream = _named(host, form)
     await upstream.end()
     return f"stopped; {_state(upstream)}, and started by the next call"
 
 
-async def _start(host: AgentServer, reader: Reader, form: Form) -> str:
+async def _start(host: Host, reader: Reader, form: Form) -> str:
     name = _named(host, form).config.name
     await _feature(host).turn(name, on=True)
     upstream = _named(host, form)
@@ -173,23 +174,23 @@ async def _start(host: AgentServer, reader: Reader, form: Form) -> str:
     return f"started; {_state(upstream)}"
 
 
-async def _disable(host: AgentServer, reader: Reader, form: Form) -> str:
+async def _disable(host: Host, reader: Reader, form: Form) -> str:
     name = _named(host, form).config.name
     await _feature(host).turn(name, on=False)
     return f"{name} is off for everybody, until it is started here or the gateway starts anew"
 
 
-async def _list_anew(host: AgentServer, reader: Reader, form: Form) -> str:
+async def _list_anew(host: Host, reader: Reader, form: Form) -> str:
     upstream = _named(host, form)
     await upstream.renewed()
     n_tools = len(upstream.snapshot.tools) if upstream.snapshot is not None else 0
     return f"listed anew: {n_tools} tools; {_state(upstream)}"
 
 
-async def _log_in(host: AgentServer, reader: Reader, form: Form) -> str:
+async def _log_in(host: Host, reader: Reader, form: Form) -> str:
     """Log in as `gateway login` does, in a browser on the gateway's machine."""
     upstream = _named(host, form)
-    name, folder = upstream.config.name, host.surface.operator.settings.gateway_folder
+    name, folder = upstream.config.name, host.operator.settings.gateway_folder
     if reader.caller.token:
         raise PageError(f"run where the gateway runs: agent-utilities gateway login {shlex.quote(name)}")
     from agent_utilities.gateway.upstreams.http.login import log_in
@@ -204,7 +205,7 @@ async def _log_in(host: AgentServer, reader: Reader, form: Form) -> str:
     return f"logged in; {_state(upstream)}"
 
 
-async def _accept(host: AgentServer, reader: Reader, form: Form) -> str:
+async def _accept(host: Host, reader: Reader, form: Form) -> str:
     feature, upstream = _feature(host), _named(host, form)
     wanted = form.get("key", ""), form.get("sha256", "")
     change = next((each for each in feature.changes(upstream) if (str(each.key), _sha256(each)) == wanted), None)
@@ -214,8 +215,8 @@ async def _accept(host: AgentServer, reader: Reader, form: Form) -> str:
     return f"accepted: {wanted[0]}, {change.what}"
 
 
-def _asking(question: str, do: Callable[[AgentServer, Reader, Form], Awaitable[str]]) -> Action:
-    def ask(host: AgentServer, form: Form) -> str:
+def _asking(question: str, do: Callable[[Host, Reader, Form], Awaitable[str]]) -> Action:
+    def ask(host: Host, form: Form) -> str:
         return question.format(_named(host, form).config.name, form.get("key", ""))
 
     return Action(ask, do)
@@ -234,5 +235,5 @@ PANEL = Panel(
         "login": _asking("Log the gateway in at {}? A browser opens where the gateway runs.", _log_in),
         "accept": _asking("Accept {1} as it is shown? Models will read it.", _accept),
     },
-    is_there=lambda host: host.feature(Upstreams) is not None,
+    is_there=lambda host: find(host, Upstreams) is not None,
 )

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from cachetools import LRUCache
+from fastmcp.server.auth import AuthProvider
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
@@ -27,11 +28,12 @@ from starlette.types import ASGIApp
 from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.page import servers, words
 from agent_utilities.page.door import STATIC, Door
-from agent_utilities.page.feature import N_KEPT, Action, PageError, Panel, Reader, Seen, Table, Tail
+from agent_utilities.page.feature import N_KEPT, Seen, Tail
 from agent_utilities.page.surface import SURFACE, TOOL, call
 from agent_utilities.page.usage import CALLS, PROMPT, SESSIONS, USAGE
 from agent_utilities.runtime.shown import shown
-from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.seam.host import CallRecord, Host, find
+from agent_utilities.seam.panel import Action, PageError, Panel, Reader, Table
 
 logger = logging.getLogger("agent_utilities.page")
 
@@ -45,7 +47,7 @@ _PANELS = (SURFACE, PROMPT, servers.PANEL, CALLS, USAGE, words.PANEL, SESSIONS, 
 PANELS: dict[str, Panel] = {each.name: each for each in _PANELS}
 
 
-def application(host: AgentServer, key: str, tail: Tail) -> ASGIApp:
+def application(host: Host, key: str, tail: Tail) -> ASGIApp:
     """Return the ASGI application of a server's page, behind its door.
 
     Args:
@@ -63,9 +65,11 @@ _OWN = ("part", "format", "table", "named")
 class Site:
     """The page of one server, for readers whom its door has authorized."""
 
-    def __init__(self, host: AgentServer, key: str, tail: Tail) -> None:
+    def __init__(self, host: Host, key: str, tail: Tail) -> None:
         self._host, self._tail, self._templates = host, tail, _environment()
         self.door = Door(AuthContextMiddleware(self._router()), host, key, self._refused)
+        self._panels = {**{each.name: each for each in host.offered(Panel)}, **PANELS}
+        """By name; one of a feature's stands in place of none of ours."""
         self._rows: LRUCache[tuple[int, str], str] = LRUCache(N_KEPT)
         """Calls rendered as HTML rows, by a call's number and where the application is mounted."""
 
@@ -87,7 +91,8 @@ class Site:
 
     async def _panel(self, request: HttpRequest) -> Response:
         """Show a panel: whole, a part of it (`?part=`), or its tables (`?format=csv&table=`, `?format=json`)."""
-        if (panel := PANELS.get(request.path_params.get("panel", "surface"))) is None or not panel.is_there(self._host):
+        panel = self._panels.get(request.path_params.get("panel", "surface"))
+        if panel is None or not panel.is_there(self._host):
             return self._message(request, "There is no such panel.", 404)
         query = request.query_params
         request.state.tail = self._tail
@@ -99,7 +104,8 @@ class Site:
                 return _as_csv(values["tables"], query.get("table", next(iter(values["tables"]), "")))
         except AgentUtilitiesError as error:
             return self._message(request, str(error), 400, panel)
-        return self._html(request, f"{panel.name}.html", {**values, "panel": panel}, part=query.get("part", ""))
+        template = f"{panel.name}.html" if panel.name in PANELS else "tables.html"
+        return self._html(request, template, {**values, "panel": panel}, part=query.get("part", ""))
 
     async def _events(self, request: HttpRequest) -> Response:
         module: Any = self._templates.get_template("call.html").module
@@ -126,7 +132,7 @@ class Site:
     # -- actions ----------------------------------------------------------------------------------------------------
 
     def _action(self, request: HttpRequest) -> tuple[Panel, Action] | Response:
-        panel = PANELS.get(request.path_params["panel"])
+        panel = self._panels.get(request.path_params["panel"])
         action = panel.actions.get(request.path_params["action"]) if panel is not None else None
         reader: Reader = request.state.reader
         if not reader.operates:
@@ -160,8 +166,8 @@ class Site:
             outcome, status = str(error), 400
         logger.info("%s: %s %s by %s: %s", panel.name, name, urlencode(form), reader.name, outcome)
         said = {"issuer": reader.caller.issuer, "subject": reader.caller.subject, "arguments": form}
-        if self._host.record is not None:
-            self._host.record.note("operated", {**said, "reason": outcome}, what=f"{panel.name} {name}")
+        if (record := find(self._host, CallRecord)) is not None:
+            record.note("operated", {**said, "reason": outcome}, what=f"{panel.name} {name}")
         self._tail.operated(reader, f"{name} {' '.join(form.values())}", outcome, ok=status == 200)
         return self._message(request, outcome, status, panel)
 
@@ -172,13 +178,15 @@ class Site:
     ) -> Response:
         template = self._templates.get_template(name)
         reader = getattr(request.state, "reader", None)
-        there = [each for each in PANELS.values() if each.title and each.is_there(self._host)] if reader else []
+        order = dict.fromkeys((*PANELS, *self._panels))
+        panels = [self._panels[name] for name in order] if reader else []
+        there = [each for each in panels if each.title and each.is_there(self._host)]
         context = {
             "panels": there,
             "panel": None,
             "server": self._host.name if reader else "",
             "reader": reader,
-            "has_login": self._host.auth is not None,
+            "has_login": find(self._host, AuthProvider) is not None,
             "form_key": getattr(request.state, "form_key", ""),
             "query": urlencode([pair for pair in request.query_params.multi_items() if pair[0] not in _OWN]),
             "root": request.scope.get("root_path", ""),
@@ -195,7 +203,7 @@ class Site:
 
     def _refused(self, request: HttpRequest, status: int, why: str) -> Response:
         """Return the page for a browser that is refused: why, and how to log in."""
-        takes = "key" if self.door.takes_key else "token" if self._host.auth is not None else ""
+        takes = "key" if self.door.takes_key else "token" if find(self._host, AuthProvider) is not None else ""
         return self._html(
             request, "door.html", {"why": why, "takes": takes, "status": status, "issuer": self.door.has_issuer}, status
         )

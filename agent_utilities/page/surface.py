@@ -18,17 +18,19 @@ from fastmcp.tools.base import Tool
 from starlette.requests import Request as HttpRequest
 
 from agent_utilities.catalog.context import n_tokens
-from agent_utilities.page.feature import Form, PageError, Panel, Reader, Table
 from agent_utilities.policy.reasons import reasons_of, status_text
+from agent_utilities.policy.verdict import UnderVerdict
 from agent_utilities.runtime.waiting import in_turns
+from agent_utilities.seam.caller import Caller
+from agent_utilities.seam.feature import OwnTool
+from agent_utilities.seam.host import Host
+from agent_utilities.seam.panel import Form, PageError, Panel, Reader, Table
+from agent_utilities.seam.request import Request, serving
+from agent_utilities.seam.whole_catalog import WholeCatalog
 from agent_utilities.selection.channels import FIELDS, Field, field_of
 from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import Channel
 from agent_utilities.selection.parse import encoded_header
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.feature import OwnTool
-from agent_utilities.server.request import Request, serving
-from agent_utilities.server.sessions import Caller
 
 CLAIMS = "claims"
 _N_FIRST = 8
@@ -56,18 +58,18 @@ class Row:
     is_own: bool = False
 
 
-async def request_of(host: AgentServer, reader: Reader, request: HttpRequest) -> Request:
+async def request_of(host: Host, reader: Reader, request: HttpRequest) -> Request:
     """Return a dry list request: with the URL's selection, and for the claims that an operator tries.
 
     Raises:
         PageError: the claims can't be read.
         SelectionError, BoundError: as for a request.
     """
-    selection, caller = host.callers.selection_of(request), reader.caller
+    selection, caller = host.selection_of(request), reader.caller
     if reader.operates and (claims := request.query_params.get(CLAIMS, "").strip()):
         caller = _caller(claims)
         # By the rules alone: the token that such a caller would send, and its bounds, are not known.
-        grant = host.callers.grant_of(replace(caller, issuer=""))
+        grant = host.grant_of(replace(caller, issuer=""))
         selection = selection if grant is None else merge(selection, grant.bounds)
     return await host.request(selection, caller=caller, is_dry=True)
 
@@ -84,16 +86,16 @@ def _caller(claims: str) -> Caller:
     return Caller(issuer, subject, str(parsed.get("client") or ""), parsed)
 
 
-async def known_tools(host: AgentServer, reader: Reader, request: Request) -> Sequence[Tool]:
+async def known_tools(host: Host, reader: Reader, request: Request) -> Sequence[Tool]:
     """Return the tools that a reader may know of: all for an operator, the permitted ones for others."""
-    verdict = host.surface.unbounded()
-    if not reader.operates:
-        verdict = host.surface.verdict(request.selection.granted, shapes_lists=False)
-    with host.surface.under_verdict(verdict):
+    verdict = host.verdict(request.selection.granted)
+    if reader.operates:
+        verdict = host.offered(WholeCatalog)[0].unbounded()
+    with UnderVerdict(verdict):
         return [tool for tool in await host.components("tool") if isinstance(tool, Tool)]
 
 
-async def rows_of(host: AgentServer, reader: Reader, request: Request) -> list[Row]:
+async def rows_of(host: Host, reader: Reader, request: Request) -> list[Row]:
     """Return a row for every tool that a reader may know of, judged by a request's verdict; entry tools first."""
     with serving(request):
         own = [tool for tool in await host.components("tool") if isinstance(tool, OwnTool)]
@@ -101,11 +103,11 @@ async def rows_of(host: AgentServer, reader: Reader, request: Request) -> list[R
     entry_tools = zip(own, costs, strict=True)
     rows = [Row(tool.name, host.name, cost, (), True, "visible", tool.purpose, True) for tool, cost in entry_tools]
     tools = await known_tools(host, reader, request)
-    catalog = (await host.surface.read("tool", tools)).catalog
-    decision = await host.surface.decide_in_turns("tool", catalog, request.verdict)
+    decision = await host.decide("tool", request.verdict, tools)
+    catalog = decision.catalog
     judged = reasons_of(decision)
     async for i in in_turns(range(len(tools))):
-        entry, facts, tags = catalog.entries[i], host.known_tools.of(catalog, i), tuple(sorted(tools[i].tags))
+        entry, facts, tags = catalog.entries[i], host.tool_facts(catalog, i), tuple(sorted(tools[i].tags))
         rows.append(Row(entry.name, facts.server or host.name, facts.tokens, tags, entry.read_only, *judged[i]))
     return rows
 
@@ -146,7 +148,7 @@ def spellings(items: Iterable[tuple[str, str]], url: str) -> dict[str, str]:
     return {name: text for name, text in lines.items() if text}
 
 
-async def look_at_surface(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+async def look_at_surface(host: Host, reader: Reader, request: HttpRequest) -> dict[str, Any]:
     """Return the tools by server, with the verdict of a selection on each."""
     query = request.query_params
     made = await request_of(host, reader, request)
@@ -184,7 +186,7 @@ ARGUMENT = "argument "
 _CALL_S = 120.0
 
 
-async def look_at_tool(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+async def look_at_tool(host: Host, reader: Reader, request: HttpRequest) -> dict[str, Any]:
     """Return the definition of a tool, and the form for its arguments.
 
     Raises:
@@ -224,7 +226,7 @@ def _fields(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-async def call(host: AgentServer, request: HttpRequest, form: Form) -> str:
+async def call(host: Host, request: HttpRequest, form: Form) -> str:
     """Return a tool's result as JSON; it is called through the server's own endpoint, as the reader's agent would.
 
     Raises:

@@ -14,24 +14,24 @@ from starlette.requests import Request as HttpRequest
 
 from agent_utilities.catalog.context import DEFERRED, MANY_TOKENS, SECTIONS
 from agent_utilities.context.feature import ContextReport
-from agent_utilities.page.feature import PageError, Panel, Reader, Table
 from agent_utilities.page.surface import Row, request_of, rows_of
 from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.search.turns import kept
+from agent_utilities.seam.host import Host, find
+from agent_utilities.seam.panel import PageError, Panel, Reader, Table
+from agent_utilities.search.active_set import kept
 from agent_utilities.selection.model import Channel, NameSet, fold
-from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.usage.feature import NOT_USED, Usage
 from agent_utilities.usage.model import DAY_MS, EVERYBODY, NOBODY
 from agent_utilities.usage.report import read_days, read_report
 
 
-async def look_at_prompt(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+async def look_at_prompt(host: Host, reader: Reader, request: HttpRequest) -> dict[str, Any]:
     """Return the context report of the reader's selection, and what it costs a day at the price in the URL.
 
     Raises:
         PageError: the price or the number of turns can't be read.
     """
-    feature = host.feature(ContextReport)
+    feature = find(host, ContextReport)
     if feature is None:
         raise PageError("this server has no context report: its author left the feature out")
     report, _, _, _ = await feature.of(await request_of(host, reader, request))
@@ -80,7 +80,7 @@ _COLUMNS = ("server", "tool", "calls", "failed", "p50_ms", "p95_ms")
 _IDLE = ("server", "tool", "lists", "tokens")
 
 
-async def look_at_usage(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+async def look_at_usage(host: Host, reader: Reader, request: HttpRequest) -> dict[str, Any]:
     """Return a reader's own calls from the usage log; for an operator everybody's, and the tools that nobody called.
 
     Where usage is counted for all together (`MCP_USAGE_SCOPE`), one reader's calls can't be told apart.
@@ -89,7 +89,7 @@ async def look_at_usage(host: AgentServer, reader: Reader, request: HttpRequest)
         PageError: the number of days can't be read.
         UsageError: the log can't be read.
     """
-    days, feature = _days(request.query_params.get("days", "")), host.feature(Usage)
+    days, feature = _days(request.query_params.get("days", "")), find(host, Usage)
     if feature is None or feature.mode == "off":
         return {"mode": "off", "days": days, "tables": {}}
     now_ms, own = int(time.time() * 1000), feature.subject()
@@ -137,14 +137,14 @@ def _deniable(idle: Sequence[Row], known: Sequence[Row]) -> list[str]:
     return [name for name in names if name.isprintable() and name == name.strip() and not {",", "*"} & set(name)]
 
 
-def _ends(host: AgentServer, names: Sequence[str]) -> tuple[str, str]:
+def _ends(host: Host, names: Sequence[str]) -> tuple[str, str]:
     """Return the lines of a settings file and of a shell that deny tools, beside what is denied there already.
 
     Such a line replaces the one that is there: without its denies it would permit them again.
     """
 
     def with_denied(channel: Channel) -> list[str]:
-        setting = host.surface.operator.selection.get("deny_tools", channel)
+        setting = host.operator.selection.get("deny_tools", channel)
         denied = setting.value.spelled() if setting is not None and isinstance(setting.value, NameSet) else ()
         return [*(name for name in denied if name != "none"), *names]
 
@@ -179,7 +179,7 @@ _OF_CALLS = (
 )  # fmt: skip
 
 
-async def look_at_calls(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+async def look_at_calls(host: Host, reader: Reader, request: HttpRequest) -> dict[str, Any]:
     """Return the calls that a reader may know of, the last one first."""
     seen = request.state.tail.seen_by(reader, request)[::-1]
     wanted = {name: request.query_params.get(name, "") for name in ("server", "called", "caller", "failed")}
@@ -198,7 +198,7 @@ CALLS = Panel("calls", "Calls", look_at_calls)
 _OF_SESSIONS = ("session", "whose", "active", "evicted", "capabilities", "turns", "called")
 
 
-async def look_at_sessions(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+async def look_at_sessions(host: Host, reader: Reader, request: HttpRequest) -> dict[str, Any]:
     """Return the live sessions of the handshake era: all for an operator, their own for others.
 
     Others than operators see only those of its tools that are permitted to them now.
@@ -210,7 +210,7 @@ async def look_at_sessions(host: AgentServer, reader: Reader, request: HttpReque
     def may_know(names: Iterable[str]) -> list[str]:
         return [name for name in names if reader.operates or name in permitted]
 
-    for session, caller in host.sessions.live():
+    for session, caller in host.live_sessions():
         person = caller.person if caller is not None else ("", "")
         if not reader.operates and (not all(person) or person != reader.caller.person):
             continue

@@ -11,7 +11,6 @@ from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
-from agent_utilities.page.feature import Panel, Reader, Table
 from agent_utilities.page.surface import request_of, rows_of
 from agent_utilities.policy.reasons import status_text
 from agent_utilities.query.feature import Query
@@ -20,13 +19,15 @@ from agent_utilities.query.graph.matching import match, match_literally, normali
 from agent_utilities.query.ranking.arrays import Scores
 from agent_utilities.query.ranking.base import BY_WORDS, Ranking
 from agent_utilities.query.resolution.answer import CallerScope
-from agent_utilities.query.resolution.catalog_ranker import N_RANKED
-from agent_utilities.query.resolution.prior import gains_of
+from agent_utilities.query.resolution.catalog_ranker import N_RANKED, CatalogIndex
+from agent_utilities.query.resolution.prior import Prior, gains_of
 from agent_utilities.query.resolution.resolver import Pipeline
 from agent_utilities.runtime.waiting import in_daemon_thread, in_turns
+from agent_utilities.seam.feature import Feature
+from agent_utilities.seam.host import Host, find
+from agent_utilities.seam.panel import Panel, Reader, Table
+from agent_utilities.seam.request import Request
 from agent_utilities.selection.model import Resolution
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.request import Request
 from agent_utilities.usage.feature import Usage
 from agent_utilities.usage.model import EVERYBODY, NOBODY
 
@@ -50,27 +51,29 @@ class _Recorded:
         return rows
 
 
-async def look(host: AgentServer, reader: Reader, request: HttpRequest) -> dict[str, Any]:
+async def look(host: Host, reader: Reader, request: HttpRequest) -> dict[str, Any]:
     """Return how a reader's query is answered, from the tools that they may use alone, and without side effects."""
     values: dict[str, Any] = {"words": request.query_params.get("q", ""), "status": "", "why_none": "", "tables": {}}
-    values |= {"ranked": [], "part_names": [], "cut": None, "n_claimed": 0, "ran": [], "edges": []}
+    values |= {"ranked": [], "part_names": [], "cut": None, "n_claimed": 0, "ran": [], "edges": [], "route": {}}
     began_s = time.perf_counter()
     made = await request_of(host, reader, request)
     values["ms"] = 1000 * (time.perf_counter() - began_s)
-    query, feature = made.verdict.preferences.query, host.feature(Query)
+    query, feature = made.verdict.preferences.query, find(host, Query)
     if query is None or feature is None:
         return values
     resolution = made.verdict.preferences.resolution
     values["status"] = status_text(resolution.status, resolution.cause, resolution.n_left_out)
     rows = await rows_of(host, reader, made)
     servers = {row.name: row.server for row in rows if row.verdict != "denied"}
-    decision = await host.surface.decide_in_turns("tool", await host.catalog("tool"), made.verdict)
-    values["route"] = (await host.features.summary(made, "tool", decision)).get("capabilities", {}).get("route", {})
+    features = {each.name: each for each in host.offered(Feature)}
+    if (capabilities := features.get("capabilities")) is not None:
+        summary = await capabilities.summary(made, "tool", await host.decide("tool", made.verdict))
+        values["route"] = summary["capabilities"].get("route", {})
     pipeline, ranker = feature.resolver.pipeline, feature.resolver.ranker
     scope = await feature.introspection.scope(made.verdict.bounds_alone)
     if pipeline is None or scope is None:
         return {**values, "why_none": "queries are off, or graph and index are not made yet"}
-    usage = host.feature(Usage)
+    usage = find(host, Usage)
     of = usage.subject() if usage is not None else ""
     if ranker is None or ranker.index is None:
         values["why_none"] = "there is no ranker, or its index is not made yet"
@@ -139,7 +142,7 @@ async def _graph(
     *,
     by_terms: bool,
 ) -> dict[str, Any]:
-    """Return what the graph is asked for a query and brings, and what goes with the best ones."""
+    """Return the statements that a query runs on the graph with their rows, and the neighbours of the best tools."""
     recorded = _Recorded(pipeline.keeper.graph)
     text = normalise(query)
 

@@ -6,6 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
+from agent_utilities.catalog.model import entry
+
 TOOL_SEARCH, CALL_TOOL = "tool_search", "call_tool"
 ALIASES = ("mcp_load", "ToolSearch", "search_tools")
 """Names by which other hosts know `tool_search`: calls of them are answered, and they are never listed."""
@@ -41,3 +43,9 @@ def _free(name: str, taken: Collection[str]) -> str:
     while name in taken:
         name = _OTHERWISE + name
     return name
+
+
+SEARCH_ENTRY = entry("tool", TOOL_SEARCH, read_only=True)
+"""The entry tool without which nothing is deferred, as bounds judge it."""
+CALL_ENTRY = entry("tool", CALL_TOOL)
+"""The other one."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any
 
 import mcp_types
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+if TYPE_CHECKING:
+    pass
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Self
+
 from mcp_types.methods import SERVER_RESULTS, serialize_server_result
-from mcp_types.version import KNOWN_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION, MODERN_PROTOCOL_VERSIONS
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from pydantic import BaseModel, Field, ValidationError, create_model, model_validator
 
 ENVELOPE: Mapping[str, Any] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
@@ -174,3 +180,10 @@ def result_for(result: Mapping[str, Any], version: str) -> dict[str, Any]:
     elif not isinstance(content, dict):
         fit["structuredContent"] = {"result": content}
     return fit
+
+
+GROUPS_KEY = "io.modelcontextprotocol/groups"
+"""The key of a tool's `_meta` that holds the names of its groups, a list.
+
+Source: SEP-2084 (closed, not part of the protocol); its TypeScript and Python implementations read this key.
+"""

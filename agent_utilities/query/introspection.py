@@ -8,21 +8,19 @@ from functools import cached_property
 from hashlib import blake2b
 
 from cachetools import LRUCache
-from fastmcp.server.providers.local_provider import LocalProvider
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import dedupe_with_versions
 
-from agent_utilities.catalog.document import ToolDocument, document
+from agent_utilities.catalog.document import ToolDocument, ToolServer, document
 from agent_utilities.catalog.model import Catalog
+from agent_utilities.policy.verdict import Verdict
 from agent_utilities.query.graph.base import ToolRecord, record_of
 from agent_utilities.query.resolution.answer import CallerScope, LiveTools
 from agent_utilities.runtime.waiting import in_turns
+from agent_utilities.seam.components import given_name, origin_of
+from agent_utilities.seam.host import Host
+from agent_utilities.seam.whole_catalog import WholeCatalog, introspecting
 from agent_utilities.selection.model import NOTHING
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.surface.catalogs import introspecting
-from agent_utilities.server.surface.surface import Surface, Verdict
-from agent_utilities.server.tool_origin import origin_of
-from agent_utilities.server.whole_catalog import admitted, everybodys, everything
 
 _N_SEEN = 64
 _UNUSED = {"input_schema", "output_schema", "icons"}
@@ -56,8 +54,8 @@ class Introspected:
 class Introspection:
     """Lists a server's tools for graph and ranker, past bounds and `auth` checks: these apply to what is shown."""
 
-    def __init__(self, server: AgentServer, on_news: Callable[[], None]) -> None:
-        self._server, self._surface = server, server.surface
+    def __init__(self, host: Host, whole: WholeCatalog, on_news: Callable[[], None]) -> None:
+        self._host, self._whole = host, whole
         self._on_news = on_news
         self._last: Introspected | None = None
         self._seen: LRUCache[tuple[str, str], None] = LRUCache(_N_SEEN)
@@ -74,9 +72,9 @@ class Introspection:
         refused = last.guarded
         if refused:
             with introspecting():
-                refused -= last.names_in(await admitted(self._server))
-        await self._surface.judge("tool", last.catalog, bounds)
-        return caller_scope(self._surface, bounds, last.catalog, refused)
+                refused -= last.names_in(await self._whole.admitted())
+        await self._whole.judge(last.catalog, bounds)
+        return caller_scope(self._whole, bounds, last.catalog, refused)
 
     def listed(self, catalog: Catalog) -> None:
         """Compare a caller's list with the last introspection: a provider's tools may have changed without a notice."""
@@ -96,8 +94,8 @@ class Introspection:
         Of several versions one that the operator permits is taken: the words of a denied one must match nothing.
         """
         with introspecting():
-            tools, catalog = await everything(self._server)
-        verdict = self._surface.verdict(NOTHING, shapes_lists=False)
+            tools, catalog = await self._whole.everything()
+        verdict = self._host.verdict(NOTHING)
         by_name: dict[str, list[Tool]] = {}
         async for tool in in_turns(tools):
             by_name.setdefault(tool.name, []).append(tool)
@@ -108,20 +106,19 @@ class Introspection:
             tool = self._representative(versions_of_one, verdict)
             versions[tool.name] = tool.version
             definition = tool.to_mcp_tool(name=tool.name).model_dump(mode="json", by_alias=True, exclude=_UNUSED)
-            origin = origin_of(tool, self._server)
+            origin = origin_of(tool, self._host)
+            server = origin.server if origin.server.name else ToolServer(given_name(self._host))
             records.append(record_of(definition, origin.server if origin.is_upstream else None))
             read = {**definition, "inputSchema": tool.parameters}
-            documents.append(document(read, server=origin.server, own_name=origin.own_name))
+            documents.append(document(read, server=server, own_name=origin.own_name))
         with introspecting():
             self._last = await self._introspected(tools, catalog, versions)
         return LiveTools(_digest(catalog, documents), records, documents)
 
     def _representative(self, versions_of_one: Sequence[Tool], verdict: Verdict) -> Tool:
         """Return the version of a tool that is indexed: the highest that the operator permits."""
-        with self._surface.under_verdict(verdict):
-            permitted = [
-                each for each in versions_of_one if each.version is None or self._surface.permits("tool", each)
-            ]
+        permitted = [each for each in versions_of_one if each.version is None]
+        permitted += self._whole.permitted([each for each in versions_of_one if each.version is not None], verdict)
         (tool,) = dedupe_with_versions(permitted or list(versions_of_one), lambda tool: tool.name)
         return tool
 
@@ -134,17 +131,17 @@ class Introspection:
         """
         guarded = frozenset(tool.name for tool in tools if tool.auth is not None)
         introspected = Introspected(catalog, versions, guarded)
-        if any(not isinstance(provider, LocalProvider) for provider in self._server.providers):
-            listed = introspected.names_in(await everybodys(self._server))
+        if not self._whole.is_local():
+            listed = introspected.names_in(await self._whole.everybodys())
             introspected = replace(introspected, guarded=guarded | (versions.keys() - listed))
         return introspected
 
 
-def caller_scope(surface: Surface, verdict: Verdict, catalog: Catalog, refused: frozenset[str]) -> CallerScope:
+def caller_scope(whole: WholeCatalog, verdict: Verdict, catalog: Catalog, refused: frozenset[str]) -> CallerScope:
     """Return the tools that a verdict permits, without those whose own `auth` check refuses the caller."""
 
     def names() -> frozenset[str]:
-        permitted = surface.decision("tool", catalog, verdict).permitted_names
+        permitted = whole.permitted_names(catalog, verdict)
         return permitted - refused if refused else permitted
 
     return CallerScope(f"{catalog.digest}:{verdict.effective.bounds_digest}:{sorted(refused)}", names)

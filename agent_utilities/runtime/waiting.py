@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Generic, TypeVar
@@ -250,3 +261,25 @@ class Job:
         self.first_try_done.set()
         if not self._wanted.is_set():
             self.settled.set()
+
+
+_features_logger = logging.getLogger("agent_utilities.features")
+_jobs_logger = logging.getLogger("agent_utilities.lifespan")
+
+
+@contextmanager
+def left_out(feature: object) -> Iterator[None]:
+    """Log a failure of a feature in a block, which goes on without what it would have answered."""
+    try:
+        yield
+    except Exception:
+        name = getattr(feature, "name", "") or type(feature).__name__
+        _features_logger.exception("%s is left out of this request: it failed", name)
+
+
+async def guarded(work: Awaitable[None]) -> None:
+    """Do some work; a failure of it is logged, and fails nothing else."""
+    try:
+        await work
+    except Exception:
+        _jobs_logger.exception("work beside requests failed; the server goes on without it")

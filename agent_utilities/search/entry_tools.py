@@ -8,13 +8,16 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_utilities.catalog.context import n_tokens
 from agent_utilities.errors import InputError
 from agent_utilities.policy.entry_names import CALL_TOOL, TOOL_SEARCH, EntryNames
+
+if TYPE_CHECKING:
+    from agent_utilities.seam.request import Call
 
 MAX_RESULTS = 25
 """The most tools that one search gives or names."""
@@ -342,3 +345,22 @@ def label(name: str) -> str:
     words = [word for word in _JOINTS.split(text) if word]
     shown = text if len(words) <= _MAX_LABEL_WORDS else "-".join(words[:_MAX_LABEL_WORDS])
     return text if shown == text and len(text) <= _MAX_LABEL else f"{shown[:_MAX_LABEL]}{_CUT}"
+
+
+_MOST_WRAPPED = 4
+
+
+def unwrapped(call: Call, names: EntryNames) -> Call:
+    """Return the call of the tool that a call of `call_tool` names; any other call unchanged.
+
+    The rest of the request stays: its `_meta`, with progress token and trace, and the fields of a call as a task.
+    """
+    for _ in range(_MOST_WRAPPED):
+        if names.role(call.name) != "call":
+            break
+        try:
+            name, arguments = call_arguments(call.arguments)
+        except InputError:
+            break  # `call_tool` itself says what is wrong
+        call = replace(call, params={**call.params, "name": name, "arguments": arguments}, is_wrapped=True)
+    return call

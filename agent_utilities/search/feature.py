@@ -1,11 +1,11 @@
-"""Tool search on one server: what is deferred for a caller, and the tools by which they get at it."""
+"""The tool search feature: defers tools for a caller, and provides the entry tools that reach them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import mcp_types
 from cachetools import LRUCache
@@ -19,19 +19,17 @@ from agent_utilities.errors import InputError, shortened
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import Decision, Permitted
 from agent_utilities.policy.deferral import is_new_turn
-from agent_utilities.policy.entry_names import ALIASES, EntryNames, entry_names
+from agent_utilities.policy.entry_names import ALIASES, CALL_ENTRY, EntryNames, entry_names
+from agent_utilities.policy.verdict import Verdict
 from agent_utilities.query.feature import Query
 from agent_utilities.runtime.waiting import in_daemon_thread
-from agent_utilities.search.entry_tools import (
-    AS_MEANT,
-    DeferredTool,
-    call_arguments,
-    call_definition,
-    deferred_text,
-    explained,
-    search_definition,
-)
-from agent_utilities.search.turns import (
+from agent_utilities.seam.components import origin_of
+from agent_utilities.seam.events import Event
+from agent_utilities.seam.feature import ALWAYS_LOADED, Answer, Feature, OwnTool
+from agent_utilities.seam.host import Host
+from agent_utilities.seam.request import Call, Request, RequestOver
+from agent_utilities.seam.session import Session
+from agent_utilities.search.active_set import (
     KEY,
     SearchEvent,
     SearchMetrics,
@@ -41,26 +39,30 @@ from agent_utilities.search.turns import (
     permitted_by,
     permitted_of,
 )
+from agent_utilities.search.entry_tools import (
+    AS_MEANT,
+    DeferredTool,
+    call_arguments,
+    call_definition,
+    deferred_text,
+    explained,
+    search_definition,
+    unwrapped,
+)
 from agent_utilities.selection.active import written
 from agent_utilities.selection.model import NameSet
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.events import Event
-from agent_utilities.server.feature import ALWAYS_LOADED, Answer, Feature, OwnTool
-from agent_utilities.server.request import Call, Request
-from agent_utilities.server.sessions import Session
-from agent_utilities.server.surface.surface import CALL_TOOL, Verdict
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 
-def search_tool(names: EntryNames, told: str, answer: Answer) -> Tool:
-    """Return `tool_search` as one caller is listed it."""
-    return _entry_tool(search_definition(names, told), answer, ToolAnnotations(read_only_hint=True))
+def search_tool(names: EntryNames, text: str, answer: Answer) -> Tool:
+    """Return `tool_search` for one caller, with a text on what is deferred for them."""
+    return _entry_tool(search_definition(names, text), answer, ToolAnnotations(read_only_hint=True))
 
 
 def call_tool(names: EntryNames) -> Tool:
-    """Return `call_tool` as it is listed; a call of it that names a tool is that tool's before it gets here."""
+    """Return `call_tool`; it answers only malformed calls, since others are turned into calls of the named tool."""
     definition = call_definition(names)
     name = definition["name"]
 
@@ -87,31 +89,11 @@ def _entry_tool(definition: Mapping[str, Any], answer: Answer, annotations: Tool
     )
 
 
-_MOST_WRAPPED = 4
-
-
-def unwrapped(call: Call, names: EntryNames) -> Call:
-    """Return the call of the tool that a call of `call_tool` names; any other as it is.
-
-    All else of the request stays: its `_meta`, with progress token and trace, and what a call as a task brings.
-    """
-    for _ in range(_MOST_WRAPPED):
-        if names.role(call.name) != "call":
-            break
-        given = call.params.get("arguments")
-        try:
-            name, arguments = call_arguments(given if isinstance(given, Mapping) else {})
-        except InputError:
-            break  # `call_tool` itself says what is wrong
-        call = replace(call, params={**call.params, "name": name, "arguments": arguments}, is_wrapped=True)
-    return call
-
-
 def with_schema(result: dict[str, Any], tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return a failed call's result with the tool's schema, where the arguments are what is wrong.
 
-    A function says itself what is wrong with its arguments, and takes more than its schema does, such as `"5"` for a
-    number; of other tools the schema is all there is to go by.
+    A function reports errors in its arguments itself, and accepts more than its schema, such as `"5"` for a number; for
+    other tools there is only the schema.
     """
     content = result.get("content") or []
     said = " ".join(str(each.get("text", "")) for each in content if isinstance(each, dict))
@@ -124,25 +106,27 @@ def with_schema(result: dict[str, Any], tool: Tool, arguments: Mapping[str, Any]
 
 _N_TEXTS = 64
 _TextKey = tuple[str, NameSet, int | None, frozenset[str], str]
-"""Digest of what is permitted, pins and how many of them a list has room for, what is not listed, and a name."""
+"""Digest of what is permitted, pins and the most tools of a list, unlisted names, and the search tool's name."""
 _ALIASES = tuple(entry("tool", alias, read_only=True) for alias in ALIASES)
-"""As bounds judge them: a deny by name holds on them too."""
+"""The entry tools' names as catalog entries, since a deny by name holds for them too."""
 
 
 class ToolSearch(Feature):
-    """Defers tools where that is asked for, and brings them back."""
+    """Defers tools where a selection or the operator enables it, and activates them again."""
 
     name, keeps = KEY, SessionSearch
-    hears = (SearchEvent,)
+    hears = (SearchEvent, RequestOver)
+    needs = (Query,)
+    before = ("query",)
     limit_s = None  # the request's own deadline holds
 
-    def __init__(self, query: Query) -> None:
-        self._query = query
+    def __init__(self) -> None:
         self._texts: LRUCache[_TextKey, str] = LRUCache(_N_TEXTS)
         self._count: Callable[[SearchEvent], None] | None = None
 
-    def attach(self, host: AgentServer) -> None:
+    def attach(self, host: Host) -> None:
         super().attach(host)
+        self._query = self.needed(Query)
         self._turns = Turns(host, self._query)
 
     async def prefer(self, request: Request) -> Preferences:
@@ -150,33 +134,32 @@ class ToolSearch(Feature):
             return request.verdict.preferences
         return await self._turns.prefer(request)
 
-    async def done(self, request: Request) -> None:
-        """Have words that no list was turned by open a turn of their session, without the request waiting for it.
-
-        They came with a call, or with a list that was made before anything could rank tools for them.
-        """
-        if request.method in ("tools/list", "tools/call") and request.client is not None and _opens_turn(request):
-            self.host.start(self._turns.turn_later(request))
-
     def register_metrics(self, registry: CollectorRegistry) -> None:
         self._count = SearchMetrics(registry).count
 
     def notify(self, event: Event) -> None:
-        """Count what tool search does, where anybody reads metrics."""
-        if isinstance(event, SearchEvent) and self._count is not None:
-            self._count(event)
+        """Count searches for metrics; open a turn after a request whose words opened none.
 
-    # -- what is told ------------------------------------------------------------------------------------------------
+        Such words came with a call, or with a list that was made before tools could be ranked for them.
+        """
+        match event:
+            case SearchEvent() if self._count is not None:
+                self._count(event)
+            case RequestOver(request) if request.method in ("tools/list", "tools/call"):
+                if request.client is not None and _opens_turn(request):
+                    self.host.start(self._turns.turn_later(request))
+
+    # -- instructions and summary --------------------------------------------------------------------------------------
 
     async def instructions(self, request: Request) -> str | None:
-        """Return what a caller is told of what is deferred for them; None where nothing is."""
+        """Return the text on what is deferred for a caller; None where nothing is."""
         if not _may_defer(request):
             return None
         permitted = await permitted_of(self.host, request.verdict)
         return await self._text(permitted, self._names(permitted, request.verdict)) if permitted.defers else None
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
-        """Return how many tools are deferred in a list, and the value by which a later request is shown the same."""
+        """Return the number of tools deferred in a list, and the active set, which a later request may bring."""
         if kind != "tool" or not decision.defers:
             return {}
         unlisted = request.verdict.unlisted.get(decision.catalog.digest, frozenset()) - decision.visible_names
@@ -184,20 +167,20 @@ class ToolSearch(Feature):
         return {"deferred": n_deferred, "active": written(decision.active)}
 
     async def _text(self, permitted: Permitted, names: EntryNames) -> str:
-        """Return the text for a caller: of all that may be deferred, so that it stays while tools are activated."""
+        """Return the text on all tools that may be deferred for a caller, so that activations don't change it."""
         preferences = permitted.preferences
         pins = preferences.pins, preferences.deferral.max_tools
         key = permitted.decision.permitted_digest, *pins, permitted.unlisted, names.search
         if (text := self._texts.get(key)) is None:
             decision = permitted.decision
-            components = self.host.surface.components_of("tool", decision.catalog)
+            components = await self.host.components("tool", decision.catalog)
             deferred: dict[str, DeferredTool] = {}
             for i in decision.permitted:
                 if (entry := decision.catalog.entries[i]).name in permitted.not_pinned:
-                    server = self.host.origin_of(components[i]).server.name if components else ""
+                    server = origin_of(cast(Tool, components[i]), self.host).server.name if components else ""
                     deferred[entry.name] = DeferredTool(server, tuple(sorted(entry.tags)))
-            told = partial(deferred_text, list(deferred.values()), len(permitted.not_pinned), search=names.search)
-            text = await in_daemon_thread(told)
+            make = partial(deferred_text, list(deferred.values()), len(permitted.not_pinned), search=names.search)
+            text = await in_daemon_thread(make)
             if components:  # without them their servers are not known
                 self._texts[key] = text
         return text
@@ -228,18 +211,18 @@ class ToolSearch(Feature):
         return None
 
     async def _deferring(self, request: Request) -> Permitted | None:
-        """Return what a request permits where any of it may be deferred."""
+        """Return what a request permits, or None where nothing of it may be deferred."""
         permitted = await permitted_of(self.host, request.verdict) if _may_defer(request) else None
         return permitted if permitted is not None and permitted.may_defer else None
 
     def _names(self, permitted: Permitted, verdict: Verdict) -> EntryNames:
-        by_caller = verdict.effective.is_searched_by_caller(self.host.surface.operator.defers_by_default)
-        can_call = verdict.bounds.permits_entry_tool(CALL_TOOL, by_caller=by_caller)
+        by_caller = verdict.searched_by_caller
+        can_call = verdict.bounds.permits_entry_tool(CALL_ENTRY, by_caller=by_caller)
         denied = [alias.name for alias in _ALIASES if not verdict.bounds.permits_entry_tool(alias, by_caller=by_caller)]
         return entry_names(permitted.decision.permitted_names, can_call=can_call, denied=denied)
 
     async def _answer(self, request: Request, arguments: Mapping[str, Any]) -> ToolResult:
-        from agent_utilities.search.search import Searches  # with what ranks, which few servers need
+        from agent_utilities.search.search import Searches  # with ranking, which few servers need
 
         permitted = await permitted_of(self.host, request.verdict)
         names = self._names(permitted, request.verdict)
@@ -248,26 +231,26 @@ class ToolSearch(Feature):
     # -- calls -------------------------------------------------------------------------------------------------------
 
     async def before_call(self, request: Request, call: Call) -> Call:
-        """Return the call that a request makes by way of `call_tool`; a deferred tool that it calls is activated."""
+        """Unwrap a call of `call_tool`, and activate a deferred tool that is called."""
         if (permitted := await self._deferring(request)) is None:
             return call
         call = unwrapped(call, self._names(permitted, request.verdict))
         await self._turns.used(request, call.name, permitted)
         return call
 
-    async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:
-        """Return the result of a failed call by `call_tool` with the tool's schema, where its arguments are wrong."""
-        if not call.is_wrapped or call.ok:
+    async def after_request(self, request: Request, result: dict[str, Any], call: Call | None) -> dict[str, Any]:
+        """Add the tool's schema to the result of a call by `call_tool` that failed for wrong arguments."""
+        if call is None or not call.is_wrapped or call.ok:
             return result
-        tool = await self.host.get_tool(call.name)
+        tool = await self.host.component("tool", call.name)
         permitted = await permitted_of(self.host, request.verdict)
-        if tool is None or call.name in permitted.unlisted:
+        if not isinstance(tool, Tool) or call.name in permitted.unlisted:
             return result
         return with_schema(result, tool, call.arguments)
 
 
 def n_evicted(session: Session | None) -> int:
-    """Return how many loaded tools have gone out for others in a session so far."""
+    """Return how many loaded tools were evicted in a session so far."""
     return 0 if session is None else kept(session).n_evicted
 
 
@@ -276,7 +259,7 @@ def _may_defer(request: Request) -> bool:
 
 
 def _opens_turn(request: Request) -> bool:
-    """Whether the words of a session's request are not those of its last turn, and may still add to its set."""
+    """Whether the words of a session's request are new, and may still add to its active set."""
     preferences = request.verdict.preferences
     if request.session is None or not _may_defer(request):
         return False

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from fastmcp.exceptions import ToolError
 from fastmcp.tools.base import Tool, ToolResult
@@ -19,23 +19,22 @@ from agent_utilities.policy.entry_names import EntryNames
 from agent_utilities.query.feature import Query
 from agent_utilities.query.ranking.base import plain_matches
 from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.seam.components import as_models_read, origin_of
+from agent_utilities.seam.host import Host
+from agent_utilities.seam.request import Request
+from agent_utilities.search.active_set import NOT_RANKED, SearchEvent, Turns, kept
 from agent_utilities.search.entry_tools import SearchArguments, n_results, search_arguments
 from agent_utilities.search.search_result import SearchResult, names_of_server, search_result, selected_names
-from agent_utilities.search.turns import NOT_RANKED, SearchEvent, Turns, kept
 from agent_utilities.selection.active import written
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.model import RankedTool
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.answers import past_middleware
-from agent_utilities.server.request import Request
-from agent_utilities.server.surface.components import as_models_read
 from agent_utilities.usage.feature import ToolsSought
 
 
 class Searches:
     """Answers `tool_search` for callers."""
 
-    def __init__(self, host: AgentServer, query: Query, turns: Turns) -> None:
+    def __init__(self, host: Host, query: Query, turns: Turns) -> None:
         self._host, self._query, self._turns = host, query, turns
 
     async def answer(
@@ -74,7 +73,8 @@ class Searches:
             ranked, cause = await self._ranked(search.query.strip(), request, permitted, searched, n_results(most))
         definitions: dict[str, dict[str, Any]] = {}
         for each in ranked:
-            if (tool := searched[each.name] or await self._host.get_tool(each.name)) is not None:
+            tool = searched[each.name] or await self._host.component("tool", each.name)
+            if isinstance(tool, Tool):
                 definitions[tool.name] = as_models_read(tool)
         # What can't be got after all is none of theirs: withdrawn, refused by its own check, or disabled.
         withdrawn = {each.name for each in ranked} - definitions.keys()
@@ -100,7 +100,7 @@ class Searches:
         Raises:
             InputError: there is no such server for this caller.
         """
-        listed = await past_middleware(self._host)
+        listed = await self._host.listed_tools(where="seen")
         searched: dict[str, Tool | None]
         if listed is None:
             searched = dict.fromkeys(permitted.in_order)
@@ -108,18 +108,17 @@ class Searches:
             searched = {tool.name: tool for tool in listed if tool.name in permitted.names}
         if search.server is None:
             return searched
-        origin_of = self._host.origin_of
         tools = [
-            (entry, "" if tool is None else origin_of(tool).server.name)
-            for entry, tool in self._permitted_tools(permitted)
+            (entry, "" if tool is None else origin_of(tool, self._host).server.name)
+            for entry, tool in await self._permitted_tools(permitted)
             if entry.name in searched
         ]
         of_server = names_of_server(search.server, tools)
         return {name: tool for name, tool in searched.items() if name in of_server}
 
-    def _permitted_tools(self, permitted: Permitted) -> list[tuple[Entry, Tool | None]]:
+    async def _permitted_tools(self, permitted: Permitted) -> list[tuple[Entry, Tool | None]]:
         decision = permitted.decision
-        components = self._host.surface.components_of("tool", decision.catalog)
+        components = cast(Sequence[Tool], await self._host.components("tool", decision.catalog))
         return [(decision.catalog.entries[i], components[i] if components else None) for i in decision.permitted]
 
     async def _ranked(
@@ -133,7 +132,7 @@ class Searches:
         self._host.notify(SearchEvent("ranker_fallback", {}, cause))
         rows = [
             (entry.name, tool.title or "", tool.description or "") if tool is not None else (entry.name, "", "")
-            for entry, tool in self._permitted_tools(permitted)
+            for entry, tool in await self._permitted_tools(permitted)
             if entry.name in searched
         ]
         matches = await in_daemon_thread(partial(plain_matches, text, rows, limit))

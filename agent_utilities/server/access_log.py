@@ -1,4 +1,4 @@
-"""Web servers' log lines, which hold URLs, without what is secret there."""
+"""Removes secrets from the URLs in web servers' log lines."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from agent_utilities.selection.channels import field_of
 
 _LOGGERS = ("uvicorn.access", "uvicorn.error", "httpx2")
 _SHOWN = frozenset(("part", "format", "table", "days"))
-"""Keys of the page's URLs whose values are shown beside those of selections; all others are somebody's own."""
+"""Query keys of the page whose values are shown, as those of selections are; all other values may be private."""
 _QUERY = re.compile(r"[?#]|%3f|%23", re.IGNORECASE)
 _LINK = re.compile(r"(/logins/)(?!callback\b)[^/]+")
 
 
 def hide_secrets() -> None:
-    """Have the lines of web servers and clients show no code, state, key or token, whatever it is called there."""
+    """Mask codes, states, keys and tokens in the log lines of web servers and clients."""
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_without_secrets)
 
 
 def _without_secrets(record: logging.LogRecord) -> bool:
-    """Let every line through, with its URLs masked."""
+    """Mask the URLs of a log record; every record passes."""
     if isinstance(record.args, tuple):
         record.args = tuple(masked(str(arg)) if isinstance(arg, str | httpx2.URL) else arg for arg in record.args)
     return True
@@ -32,10 +32,10 @@ def _without_secrets(record: logging.LogRecord) -> bool:
 
 def masked(url: str) -> str:
     """Return a URL whose query shows the values of selections alone, and whose fragment shows nothing."""
-    if (found := _QUERY.search(url)) is None:
+    if (match := _QUERY.search(url)) is None:
         return _LINK.sub(r"\1...", url)
-    path, query = _LINK.sub(r"\1...", url[: found.start()]), url[found.end() :]
-    return path + found[0] + ("..." if found[0][-1] in "#3" else "&".join(map(_shown, query.split("&"))))
+    path, query = _LINK.sub(r"\1...", url[: match.start()]), url[match.end() :]
+    return path + match[0] + ("..." if match[0][-1] in "#3" else "&".join(map(_shown, query.split("&"))))
 
 
 def _shown(pair: str) -> str:

@@ -1,12 +1,12 @@
-"""`AgentServer`: a FastMCP server that holds one verdict on every wire, and asks its features."""
+"""`AgentServer`: a FastMCP server that enforces one verdict on every wire, and calls its features."""
 
 from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, Unpack, cast
 
 import mcp_types
 from fastmcp import FastMCP
@@ -15,53 +15,58 @@ from fastmcp.prompts.base import Prompt, PromptResult
 from fastmcp.resources.base import Resource, ResourceResult
 from fastmcp.resources.template import ResourceTemplate
 from fastmcp.server import create_proxy
+from fastmcp.server.auth import AuthProvider
 from fastmcp.server.completions import CompletionHandler
 from fastmcp.server.http import StarletteWithLifespan
 from fastmcp.server.middleware import Middleware
-from fastmcp.server.providers import Provider
 from fastmcp.server.transforms import Transform
 from fastmcp.tools.base import Tool, ToolResult
 from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
 from pydantic import ValidationError as PydanticValidationError
 
-from agent_utilities.catalog.document import ToolServer
 from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.compat import fastmcp_server, left_out, sdk_server, unsupported
 from agent_utilities.compat.fastmcp_server import low_level_server, whole_lifespan
+from agent_utilities.policy.decision import Decision
+from agent_utilities.policy.verdict import Verdict, verdict_in_force
+from agent_utilities.seam import events
+from agent_utilities.seam.caller import Caller
+from agent_utilities.seam.components import LISTING
+from agent_utilities.seam.events import CatalogListed, Pinned, PolicyChanged, QueryAnswerable
+from agent_utilities.seam.feature import Feature, OwnTool
+from agent_utilities.seam.host import Notices, find
+from agent_utilities.seam.request import LISTED, Request, request_in_force
+from agent_utilities.seam.session import Client, Session
+from agent_utilities.seam.whole_catalog import WholeCatalog
 from agent_utilities.selection.model import Selection
 from agent_utilities.server import answers
+from agent_utilities.server.assembly import Later
+from agent_utilities.server.callers import Callers, Sessions
 from agent_utilities.server.changes.changes import Changes
+from agent_utilities.server.changes.watching import KeptTools
 from agent_utilities.server.command_line import NO_VERSION
-from agent_utilities.server.events import CatalogListed, Event
-from agent_utilities.server.feature import CallRecord, Feature, OwnTool
-from agent_utilities.server.feature_list import FeatureList, Later
-from agent_utilities.server.greeting import Greeting
-from agent_utilities.server.request import LISTED, Request, entering, request_in_force
-from agent_utilities.server.sessions import Caller, Client, Session, Sessions
+from agent_utilities.server.entering import entering
+from agent_utilities.server.feature_list import FeatureList
+from agent_utilities.server.offers import AllPending, Offers
+from agent_utilities.server.startup import Greeting
+from agent_utilities.server.startup_checks import OperatorBounds
 from agent_utilities.server.stopping import Job, Stopping, with_background
-from agent_utilities.server.surface.components import LISTING, with_hints
-from agent_utilities.server.surface.surface import Surface, verdict_in_force
+from agent_utilities.server.surface.catalogs import KnownTools, ServerCatalog
+from agent_utilities.server.surface.surface import Surface
 from agent_utilities.server.surface.visibility_transform import DynamicVisibilityTransform
-from agent_utilities.server.tool_origin import KnownTools, ToolOrigin, origin_of
-from agent_utilities.server.wire.middleware import WireMiddleware, header_schema
-from agent_utilities.server.wire.request import Callers
+from agent_utilities.server.wire.middleware import Wire, header_schema
 
 if TYPE_CHECKING:
-    from fastmcp.server.auth import AuthProvider
-
     from agent_utilities.compat.fastmcp_server import FastMCPOptions
     from agent_utilities.server.metrics import Metrics
-    from agent_utilities.state.redis_state import RedisState
 
 _T = TypeVar("_T")
 _PARTS = (*fastmcp_server.PARTS, *sdk_server.PARTS)
-_Generations = list[tuple[Provider, Hashable | None]]
-"""The providers of a server, each with the generation of what it lists to a caller."""
 
 
 class AgentServer(FastMCP[Any]):
-    """A `FastMCP` server whose surface every launch, every feature and every request can cut down.
+    """A `FastMCP` server whose tool surface every launch, feature and request can narrow.
 
     Made by `create_mcp_server` and `create_gateway`, or as FastMCP's own by `from_openapi` and `from_fastapi`.
     Everything FastMCP offers keeps working: mounting, auth, middleware, tasks, apps and `fastmcp run`.
@@ -69,23 +74,18 @@ class AgentServer(FastMCP[Any]):
     Args:
         name, instructions, options: as for `FastMCP`.
         environ, graph: as for `create_mcp_server`.
-        features: what it can do beside keeping its bounds, in the order in which they are asked; those of
-            `create_mcp_server` where None.
+        features: what it does beside enforcing its bounds, in the order of calls; those of `create_mcp_server` where
+            None.
     """
 
     default_features: ClassVar[Callable[[Any], Iterable[Feature | Later]]] = lambda graph: ()
-    """Makes the features of a server that is given none, for the graph that it is given; the factory says which."""
+    """Returns the default features for a graph; set by the factory."""
     transport: str | None = None
-    """What it is served over: `stdio`, `http`, `sse`; None where it is neither, as in this process."""
-    address: str | None = None
-    port = 0
-    """What it is bound to, while it is served over HTTP by itself."""
+    """The transport that it is served over: `stdio`, `http` or `sse`; None where it is not served."""
+    address: tuple[str, int] | None = None
+    """The host and port that it is bound to, while it serves HTTP by itself."""
     completes = False
-    """Whether anything completes arguments of its prompts and resources."""
-    state: RedisState | None = None
-    """What its replicas share, where the operator names a Redis for it."""
-    record: CallRecord | None = None
-    """Where calls are recorded, if they are."""
+    """Whether it has a completion handler for arguments of its prompts and resources."""
 
     def __init__(
         self,
@@ -97,51 +97,62 @@ class AgentServer(FastMCP[Any]):
         features: Iterable[Feature | Later] | None = None,
         **options: Unpack[FastMCPOptions],
     ) -> None:
-        self.features = FeatureList(type(self).default_features(graph) if features is None else features)
-        self.surface = Surface(environ, self.features.bounds_for, self.features.notify)
-        self.known_tools = KnownTools(self)
-        self.sessions = Sessions(self.features.session_ended)
+        self.offers = Offers(self)
+        self.offer, self.offered = self.offers.offer, self.offers.offered
+        self.features = FeatureList(type(self).default_features(graph) if features is None else features, self.offer)
+        self.notify = self.features.notify
+        self.surface = Surface(environ, self.features.bounds_for, self.notify)
+        self.operator, self.verdict = self.surface.operator, self.surface.verdict
+        self.tool_facts = KnownTools(self).of
+        self.sessions = Sessions(self.notify)
+        self.live_sessions = self.sessions.live
+        self.pending = AllPending(self)
         self.greeting = Greeting(self)
-        self.operator_bounds = self.greeting.bounds
-        self._kept: tuple[_Generations, Sequence[Tool]] | None = None
+        self.operator_bounds: OperatorBounds = self.greeting.bounds
         self._observing_metrics: Metrics | None = None
         self.changes = Changes(self)
+        self.start = self.changes.start
+        self.features.observe(self.surface.pin, Pinned)
+        self.features.observe(self.changes.hear, PolicyChanged, QueryAnswerable)
+        self.offer(Notices, lambda: self.changes)
+        self.offer(WholeCatalog, lambda: ServerCatalog(self))
         self.author_injected_tools: Callable[[], list[Tool]] = list  # until FastMCP is there to tell
         self._visibility = DynamicVisibilityTransform(self.surface, lambda: self.author_injected_tools(), self.own_tool)
         options["lifespan"] = with_background(self._jobs, options.get("lifespan"))
-        self.replicated = fastmcp_server.Replicated(options)
+        self.replicated: fastmcp_server.Replicated = fastmcp_server.Replicated(options)
         self.pages_lists = options.get("list_page_size") is not None
         resolves_references, options["dereference_schemas"] = options.get("dereference_schemas", True), False
         super().__init__(name, instructions, **options)
         if resolves_references:
             self._author_middleware.append(answers.KnownReferences())
-        self.stopping = Stopping(self.changes.listen.close)
-        self.callers = Callers(self)
+        self.stopping = Stopping(self._stop)
+        self.callers: Callers = Callers(self)
+        self.grant_of, self.selection_of = self.callers.grant_of, self.callers.selection_of
         self.unsupported, self.left_out = unsupported(_PARTS), left_out(_PARTS)
         if self.unsupported is None:
             self._hold(has_version=options.get("version") is not None)
 
     def _hold(self, *, has_version: bool) -> None:
-        """Stand on every wire, and before all that is listed, called and read (law L1)."""
+        """Enforce the verdict on every wire, and on all that is listed, called and read (law L1)."""
         self.changes.watch.watch(self)
-        self.author_injected_tools = fastmcp_server.hold_injected_tools(
-            self, lambda tool: self.surface.permits("tool", tool)
+        permits = partial(self.surface.permits, "tool")
+        self.author_injected_tools = fastmcp_server.hold_injected_tools(self, permits)
+        fastmcp_server.keep_lists(
+            self, KeptTools(self, self.changes.watch, lambda: bool(super(AgentServer, self).transforms)).tools
         )
-        fastmcp_server.keep_lists(self, self.kept_tools)
         sdk = low_level_server(self)
         if not has_version:
             sdk.version = NO_VERSION  # FastMCP would give its own.
         sdk_server.keep_log_levels(sdk)
-        wire = WireMiddleware(self)
+        wire = Wire(self)
         sdk.middleware += [self.stopping, wire]
         sdk.get_tool_input_schema = partial(header_schema, self)
         sdk.add_request_handler("subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen)
-        for each in self.features:
-            each.attach(self)
+        self.features.attach(self)
 
     @classmethod
     def as_proxy(cls, target: Any, name: str | None = None, *, mode: str | None = None, **options: Any) -> Self:
-        """Return a server that bounds another's surface, wherever that runs.
+        """Return a server that bounds the surface of another one, wherever that runs.
 
         Args:
             target, mode: as for `fastmcp.server.create_proxy`: a URL, a script, a client, a server, a configuration.
@@ -153,37 +164,49 @@ class AgentServer(FastMCP[Any]):
         return server
 
     @classmethod
-    def from_openapi(cls, *given: Any, **options: Any) -> Self:
-        """Return a server of an OpenAPI description as FastMCP's own makes it, whose tools say what methods mean."""
-        return with_hints(super().from_openapi, *given, **options)
+    def from_openapi(cls, *args: Any, **options: Any) -> Self:
+        """Return FastMCP's server of an OpenAPI description, with tool annotations from the HTTP methods."""
+        from agent_utilities.server.openapi import with_hints  # for few servers
+
+        return with_hints(super().from_openapi, *args, **options)
 
     @classmethod
-    def from_fastapi(cls, *given: Any, **options: Any) -> Self:
-        """Return a server of a FastAPI application, likewise."""
-        return with_hints(super().from_fastapi, *given, **options)
+    def from_fastapi(cls, *args: Any, **options: Any) -> Self:
+        """Return FastMCP's server of a FastAPI application, with tool annotations from the HTTP methods."""
+        from agent_utilities.server.openapi import with_hints
+
+        return with_hints(super().from_fastapi, *args, **options)
 
     def cli(self, argv: Sequence[str] | None = None) -> None:
-        """Run the server's command line on arguments, the process's by default; the entry point of its package."""
+        """Run the server's command line, by default on the process's arguments; the entry point of its package."""
         from agent_utilities.server.server_cli import run
 
         run(self, argv)
 
     def check_libraries(self) -> None:
-        """Refuse to serve, by an `UnsupportedError`, where the installed libraries lack what bounds stand on."""
+        """Raise an `UnsupportedError` where the installed libraries lack what the bounds depend on."""
         if self.unsupported is not None:
             raise self.unsupported
 
+    def complete(self) -> None:
+        """Import and attach the deferred features, and set the settings of all; see `FeatureList`."""
+        self.features.complete(self, self.operator)
+
     def _jobs(self) -> list[Job]:
         self.check_libraries()
-        self.features.complete(self)
+        self.complete()
         return [self.changes.run, *(each.run for each in self.features.running())]
+
+    def _stop(self) -> None:
+        self.changes.listen.close()
+        self.notify(events.Stopping())
 
     # -- who calls ---------------------------------------------------------------------------------------------------
 
     @property
     def auth(self) -> AuthProvider | None:
-        """What verifies who calls over HTTP: the author's, or what the operator's settings come to."""
-        return self.author_auth if self.author_auth is not None else self.features.auth()
+        """The provider that authenticates callers over HTTP: the author's, or one by the operator's settings."""
+        return find(self, AuthProvider)
 
     @auth.setter
     def auth(self, value: AuthProvider | None) -> None:
@@ -203,42 +226,22 @@ class AgentServer(FastMCP[Any]):
         is_dry: bool = False,
         outer: Request | None = None,
     ) -> Request:
-        """Return a request of a caller as all features narrowed and shaped it; one without a method lists tools.
-
-        Args:
-            outer: the request that it is made in, whose bounds hold for it too, and whose preferences do not.
-
-        Raises:
-            BoundError: a feature could not tell its bounds.
-        """
         lists = method in ("", "tools/list")
         verdict = self.surface.verdict(selection, shapes_lists=lists)
         request = Request(selection, verdict, method, params or {}, session, client, caller, is_dry=is_dry)
         request = await entering(self, request, await self.features.narrow(request), outer)
-        # Nothing is deferred where that does not matter, or from code that lists in the middle of a request.
+        # Nothing is deferred where that does not matter, or for code that lists within a request.
         if not request.is_about_tools or (lists and outer is not None and not selection.asked):
             return request.preferring(request.verdict.preferences.undeferred)
         return await self.features.prefer(request)
 
-    def feature(self, kind: type[_T]) -> _T | None:
-        """Return the feature of a class, or None where the server does not have it."""
-        return self.features.get(kind)
-
     async def instructions_for(self, request: Request) -> str | None:
-        """Return what a caller is told of the server for models, the shortest first: hosts cut it at its end."""
+        """Return the instructions for a caller's model, the shortest text first, since hosts truncate them."""
         texts = filter(None, (self.instructions, *await self.features.instructions(request)))
         return "\n\n".join(sorted(texts, key=len)) or None
 
-    def notify(self, event: Event) -> None:
-        """Tell features and observers of an event; returns at once."""
-        self.features.notify(event)
-
-    def start(self, work: Coroutine[None, None, None]) -> bool:
-        """Start bounded work that no request waits for; return whether it was started."""
-        return self.changes.start(work)
-
     async def own_tool(self, name: str) -> Tool | None:
-        """Return a feature's own tool of a name for the request in force, or None."""
+        """Return the tool of a name that a feature has for the request in force, or None."""
         request = request_in_force()
         if request is None or request.verdict.surface is not self.surface or verdict_in_force() is not request.verdict:
             return None
@@ -248,9 +251,9 @@ class AgentServer(FastMCP[Any]):
 
     @property
     def middleware(self) -> list[Middleware]:
-        """The author's FastMCP middleware; without a response cache where callers select, or tools are deferred.
+        """The author's FastMCP middleware, without response caches where callers select or tools are deferred.
 
-        Its keys know nothing of selections and sessions: it would answer one caller with another's list.
+        A cache's keys have no selections and sessions: it would answer one caller with another's list.
         """
         verdict = verdict_in_force()
         if verdict is None or not (verdict.by_caller or verdict.preferences.deferral.over is not None):
@@ -263,11 +266,11 @@ class AgentServer(FastMCP[Any]):
 
     @property
     def transforms(self) -> list[Transform]:
-        """All transforms, the visibility transform outermost: it judges the names that callers see."""
+        """All transforms, with the visibility transform outermost, so that it judges the names that callers see."""
         return [*super().transforms, self._visibility]
 
     async def list_tools(self, *, run_middleware: bool = True) -> Sequence[Tool]:
-        """Return the visible tools, before them features' own; see `FastMCP.list_tools`."""
+        """Return the tools of features, then the visible ones; see `FastMCP.list_tools`."""
         request = request_in_force()
         if run_middleware and request is not None and LISTED in request.values:
             return cast(Sequence[Tool], request.values.pop(LISTED))
@@ -281,50 +284,50 @@ class AgentServer(FastMCP[Any]):
         return listed
 
     async def list_prompts(self, *, run_middleware: bool = True) -> Sequence[Prompt]:
-        """Return the permitted prompts; see `FastMCP.list_prompts`."""
         return await answers.listing(self, "prompt", super().list_prompts, run_middleware)
 
     async def list_resources(self, *, run_middleware: bool = True) -> Sequence[Resource]:
-        """Return the permitted resources; see `FastMCP.list_resources`."""
         with self.surface.under_verdict():
             listed = await answers.listing(self, "resource", super().list_resources, run_middleware)
             return await answers.without_denied_pages(listed, super().list_tools)
 
     async def list_resource_templates(self, *, run_middleware: bool = True) -> Sequence[ResourceTemplate]:
-        """Return the permitted resource templates; see `FastMCP.list_resource_templates`."""
         return await answers.listing(self, "template", super().list_resource_templates, run_middleware)
 
-    async def kept_tools(self, list_them: Callable[[], Awaitable[Sequence[Tool]]]) -> Sequence[Tool]:
-        """Return the providers' tools: those listed before, while every provider tells that nothing changed.
-
-        A tuple, so that who reads it again and again may know it by its identity; transforms of an author, who may
-        expect a list, are given one.
-        """
-        generations = [(provider, self.changes.watch.generation(provider)) for provider in self.providers]
-        if self._kept is None or self._kept[0] != generations:
-            tools = tuple(await list_them())
-            self._kept = (generations, tools) if all(number is not None for _, number in generations) else None
-        else:
-            tools = tuple(self._kept[1])
-        return list(tools) if super().transforms else tools
-
     def note_listed(self, kind: ComponentKind, catalog: Catalog) -> None:
-        """Take note of the catalog of a whole listing: tools of a provider may have come without its telling."""
+        """Record the catalog of a whole listing: a provider may have added tools without a notice."""
         self.changes.note_listed(kind, catalog)
         if kind == "tool":
             self.notify(CatalogListed(catalog))
 
     async def catalog(self, kind: ComponentKind) -> Catalog:
-        """Return what the present caller was last listed of a kind; they are listed it where that is not known."""
+        """Return the catalog of a kind that was last listed to the present caller; it is listed where none is known."""
         if (catalog := self.surface.catalogs.of_caller(kind)) is None:
             await self.components(kind)
             catalog = self.surface.catalogs.of_caller(kind)
         return Catalog() if catalog is None else catalog
 
-    async def components(self, kind: ComponentKind) -> Sequence[FastMCPComponent]:
-        """Return the components of a kind under the verdict in force, without middleware."""
+    async def components(self, kind: ComponentKind, of: Catalog | None = None) -> Sequence[FastMCPComponent]:
+        if of is not None:
+            return self.surface.components_of(kind, of)
         listed: Sequence[FastMCPComponent] = await getattr(self, LISTING[kind])(run_middleware=False)
         return listed
+
+    async def component(self, kind: ComponentKind, name: str) -> FastMCPComponent | None:
+        return await answers.usable(self, kind, name)
+
+    async def listed_tools(self, *, where: Literal["always", "seen", "cut"] = "always") -> Sequence[Tool] | None:
+        is_seen = where == "always" or answers.may_be_answered(self, "tool")
+        return await self.list_tools() if is_seen and (where != "cut" or answers.cuts_lists(self)) else None
+
+    async def decide(
+        self, kind: ComponentKind, verdict: Verdict, components: Sequence[FastMCPComponent] | None = None
+    ) -> Decision:
+        if components is None:
+            catalog = await self.catalog(kind)
+        else:
+            catalog = (await self.surface.read(kind, components)).catalog
+        return await self.surface.decide_in_turns(kind, catalog, verdict)
 
     # -- look-ups and calls ----------------------------------------------------------------------------------------
 
@@ -346,7 +349,7 @@ class AgentServer(FastMCP[Any]):
         version: VersionSpec | None = None,
         run_middleware: bool = True,
     ) -> ToolResult:
-        """Call a permitted tool; wrong arguments are told in one line. See `FastMCP.call_tool`."""
+        """Call a permitted tool; an error in its arguments is reported in one line. See `FastMCP.call_tool`."""
         try:
             answer = partial(super().call_tool, name, arguments, version=version, run_middleware=run_middleware)
             return await answers.answer(self, "tool", name, version, answer, run_middleware)
@@ -356,7 +359,7 @@ class AgentServer(FastMCP[Any]):
             tool = await self.get_tool(name, version=version)
             parameters = tool.parameters.get("properties", {}) if tool is not None else {}
             text = answers.explain_arguments(name, wrong, parameters)
-        # Not from pydantic's, so that a server that this one is mounted in leaves it as it is.
+        # Raised without pydantic's error as its cause, so that a server that this one is mounted in passes it on.
         raise ValidationError(text, log_level=logging.WARNING)
 
     async def render_prompt(
@@ -367,7 +370,6 @@ class AgentServer(FastMCP[Any]):
         version: VersionSpec | None = None,
         run_middleware: bool = True,
     ) -> PromptResult:
-        """Render a permitted prompt; see `FastMCP.render_prompt`."""
         answer = partial(super().render_prompt, name, arguments, version=version, run_middleware=run_middleware)
         return await answers.answer(self, "prompt", name, version, answer, run_middleware)
 
@@ -381,23 +383,18 @@ class AgentServer(FastMCP[Any]):
         super().add_completion_handler(handler)
         self.completes = True
 
-    # -- what is told ------------------------------------------------------------------------------------------------
+    # -- health --------------------------------------------------------------------------------------------------------
 
     def health(self) -> dict[str, Any]:
-        """Return whether every lifespan has been entered, under `status`, what features tell everybody, warnings."""
+        """Return the body of `/ready`: `status`, the features' parts, and warnings."""
         status = "stopping" if self.stopping.is_draining else "ready" if self.operator_bounds.is_known else "starting"
         health, warnings = {"status": status, **self.features.health()}, self.operator_bounds.warnings()
         return {**health, "warnings": warnings} if warnings else health
 
-    def origin_of(self, tool: Tool) -> ToolOrigin:
-        """Return where a tool comes from; a server without a name for the server's own."""
-        origin = origin_of(tool, self)
-        return origin if origin.is_upstream or origin.server.name != self.name else ToolOrigin(ToolServer())
-
     # -- serving -----------------------------------------------------------------------------------------------------
 
     def run(self, *args: Any, **options: Any) -> None:
-        """Serve until stopped, and tell of it as the command line does; see `FastMCP.run`."""
+        """Serve until stopped, with the command line's startup message; see `FastMCP.run`."""
         from agent_utilities.server.server_cli import serve_alone
 
         serve_alone(self, *args, **options)
@@ -417,8 +414,8 @@ class AgentServer(FastMCP[Any]):
         """Serve over HTTP until stopped; see `FastMCP.run_http_async`, and `run_stdio_async` for what it raises."""
         from agent_utilities.server.http import http  # over stdio there are no routes
 
-        given = inspect.signature(super().run_http_async).bind(*args, **options).arguments
-        with http.at_an_address(self, given) as serving:
+        arguments = inspect.signature(super().run_http_async).bind(*args, **options).arguments
+        with http.at_an_address(self, arguments) as serving:
             async with whole_lifespan(self):
                 await self.operator_bounds.judge()
                 await super().run_http_async(**serving)
@@ -427,26 +424,23 @@ class AgentServer(FastMCP[Any]):
         """Return the ASGI application: MCP, `/sse` beside it, and the routes; see `FastMCP.http_app`.
 
         Args:
-            args, options: as FastMCP takes them, but that only False as `host_origin_protection` turns our guard off,
-                see `HostGuard`; `allowed_hosts` and `allowed_origins` are let in beside those that the operator names.
+            args, options: as for FastMCP, except that only False as `host_origin_protection` turns our guard off, see
+                `HostGuard`; `allowed_hosts` and `allowed_origins` are accepted beside those that the operator names.
         """
         from agent_utilities.server.http import http  # over stdio there are no routes
         from agent_utilities.server.http.json_routes import json_routes
 
-        self.features.complete(self)
-        given = inspect.signature(super().http_app).bind(*args, **options).arguments
+        self.complete()
+        arguments = inspect.signature(super().http_app).bind(*args, **options).arguments
         app = http.application(
-            self,
-            super().http_app,
-            given,
-            lambda: [*json_routes(self, self._metrics()), *self.features.gathered("routes")],
+            self, super().http_app, arguments, lambda: [*json_routes(self, self._metrics()), *self.features.routes()]
         )
-        self.transport = given.get("transport", "http")
+        self.transport = arguments.get("transport", "http")
         http.tell_when_started(app, self)
         return app
 
     def _metrics(self) -> Metrics:
-        """Return the server's metrics, which observe it from the first application on."""
+        """Return the server's metrics; they are made for its first application, and observe it from then on."""
         if self._observing_metrics is None:
             from agent_utilities.server.metrics import Metrics
 

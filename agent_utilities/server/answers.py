@@ -1,4 +1,4 @@
-"""What a server answers, held to the verdict in force: lists as they go out, and whether a component may be used."""
+"""Enforces the verdict in force on what a server answers: on lists, and on the use of single components."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import mcp_types
-from fastmcp.exceptions import FastMCPError, NotFoundError
+from fastmcp.exceptions import NotFoundError
 from fastmcp.resources.base import Resource
 from fastmcp.server.dependencies import get_access_token
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.server.middleware.dereference import DereferenceRefsMiddleware
 from fastmcp.server.providers import Provider
 from fastmcp.tools.base import Tool
+from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
-from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from agent_utilities.catalog.model import ComponentKind, entry
@@ -29,25 +29,25 @@ from agent_utilities.compat.fastmcp_server import as_over_stdio, low_level_serve
 from agent_utilities.compat.tasks import is_task_of_issuer, tool_of_task
 from agent_utilities.errors import said_of
 from agent_utilities.policy.decision import Decision
+from agent_utilities.policy.verdict import Verdict
+from agent_utilities.seam.components import LISTING, Component, ForeignTool, entry_of, name_of
+from agent_utilities.seam.feature import OwnTool
+from agent_utilities.seam.request import relayed
 from agent_utilities.selection.model import nearest
-from agent_utilities.server.feature import OwnTool
-from agent_utilities.server.surface.components import LISTING, Component, entry_of, name_of
-from agent_utilities.server.surface.surface import Verdict
-from agent_utilities.server.tool_origin import ForeignTool
 
 if TYPE_CHECKING:
+    from agent_utilities.seam.request import Request
     from agent_utilities.server.agent_server import AgentServer
-    from agent_utilities.server.request import Request
 
 logger = logging.getLogger("agent_utilities.wire")
 
 _has_answered: ContextVar[Event | None] = ContextVar("agent_utilities_has_answered", default=None)
-"""Set by the server itself where it answers, and not middleware before it."""
+"""Set by the server where it answers itself, and not a middleware before it."""
 
 _A = TypeVar("_A")
 _C = TypeVar("_C", bound=Component)
 _PREFAB = ("ui://prefab/tool/", "ui://prefab/renderer")
-"""Of 4.1, a page for each tool, and of 4.2, one for all that are configured alike; it still reads those of 4.1."""
+"""URIs of FastMCP 4.1, with a page for each tool, and of 4.2, with one for all that are configured alike."""
 
 ListTools = Callable[..., Awaitable[Sequence[Tool]]]
 
@@ -55,7 +55,7 @@ ListTools = Callable[..., Awaitable[Sequence[Tool]]]
 async def listing(
     server: AgentServer, kind: ComponentKind, list_them: Callable[..., Awaitable[Sequence[_C]]], run_middleware: bool
 ) -> Sequence[_C]:
-    """List under the verdict in force, and take its catalog for what the caller is listed."""
+    """List components under the verdict in force, and keep the catalog as the one last listed to the caller."""
     surface, through_middleware = server.surface, run_middleware and may_be_answered(server, kind)
     with surface.under_verdict(looks_up=True) as verdict:
         verdict.decisions.pop((surface, kind), None)  # one of another listing of the request
@@ -71,23 +71,23 @@ async def listing(
 
 
 async def _whole(server: AgentServer, kind: ComponentKind, listed: Sequence[_C]) -> Sequence[_C]:
-    """Return a list that did not go through middleware with references in schemas resolved, as that would."""
+    """Return a list that bypassed middleware, with references in schemas resolved as middleware would."""
 
-    async def given(_: object) -> Sequence[_C]:
+    async def call_next(_: object) -> Sequence[_C]:
         return listed
 
     for each in server.middleware:
         if isinstance(each, DereferenceRefsMiddleware):
-            listed = await getattr(each, f"on_{LISTING[kind]}")(None, given)
+            listed = await getattr(each, f"on_{LISTING[kind]}")(None, call_next)
     return listed
 
 
 def set_cache(
     server: AgentServer, result: dict[str, Any], request: Request, kind: ComponentKind, *, is_whole: bool
 ) -> None:
-    """Say how long and by whom a list may be kept: one cut by its caller is the caller's alone.
+    """Set how long and by whom a list may be cached: one that its caller narrowed is private.
 
-    One that something is absent from may not be kept at all.
+    A list that something is absent from may not be cached at all.
     """
     hint = low_level_server(server).cache_hints.get(cast(Any, request.method))
     ttl_ms = hint.ttl_ms if hint is not None else server.surface.operator.settings.list_ttl_ms
@@ -100,12 +100,12 @@ def set_cache(
 
 
 def may_be_answered(server: AgentServer, kind: ComponentKind) -> bool:
-    """Whether middleware of the author's has a hook that listings pass through, and so may answer one, or add to it."""
+    """Whether any of the author's middleware has a hook for listings, and so may answer one, or add to it."""
     return any(_has_hook(cast(Any, type(each)), kind) for each in server.middleware)
 
 
 async def _cut(server: AgentServer, kind: ComponentKind, listed: Sequence[_C], verdict: Verdict) -> Sequence[_C]:
-    """Return what of a list may be shown that the author's middleware may have answered or added to (law L1)."""
+    """Filter a list that the author's middleware may have answered or added to (law L1)."""
     decisions, key, own = verdict.decisions, (server.surface, kind), server.surface.own(verdict)
     if is_foreign := key not in decisions:
         await server.components(kind)
@@ -127,7 +127,7 @@ async def answer(
     ask: Callable[[], Awaitable[_A]],
     run_middleware: bool,
 ) -> _A:
-    """Ask for an answer, and pass it on where the server gave it, or may have: the rest is middleware's (law L1).
+    """Return an answer if the server, or middleware for a name of its own, has made it (law L1).
 
     Raises:
         NotFoundError: middleware answered for a component that is denied.
@@ -169,20 +169,32 @@ async def _exists(server: AgentServer, kind: ComponentKind, name: str, version: 
         return await has(server, kind, name, version)
 
 
+async def usable(server: AgentServer, kind: ComponentKind, name: str) -> FastMCPComponent | None:
+    """Return the component that the present caller may use by a name or URI; a URI may match a template."""
+    match kind:
+        case "tool":
+            return await server.get_tool(name)
+        case "prompt":
+            return await server.get_prompt(name)
+        case _ if await may_read(server, name):
+            return await server.get_resource(name) or await server.get_resource_template(name)
+    return None
+
+
 async def may_read(server: AgentServer, uri: str) -> bool:
-    """Whether the present caller may read a resource, listed or a template's."""
+    """Whether the present caller may read a resource: a listed one, or one of a template."""
     with server.surface.under_verdict():
         if await server.get_resource(uri) is not None:
             return True
         if await server.get_resource_template(uri) is None:
             return False
-    # A hidden resource is none of a template's; `get_resource` tells it from a missing one where nothing hides it.
+    # A hidden resource does not fall back to a template; without bounds `get_resource` shows whether there is one.
     with server.surface.under_verdict(server.surface.unbounded()), as_over_stdio():
         return await Provider.get_resource(server, uri) is None
 
 
 async def may_use_task(server: AgentServer, task_id: str) -> bool:
-    """Whether the present caller may use the tool that a task runs, or there is no such task of theirs to tell of."""
+    """Whether the present caller may use the tool that a task runs, or has no such task."""
     tool, token = await tool_of_task(server, task_id), get_access_token()
     if tool is None:
         return True
@@ -192,7 +204,7 @@ async def may_use_task(server: AgentServer, task_id: str) -> bool:
 
 
 async def may_complete(server: AgentServer, reference: Any) -> bool:
-    """Whether a completion's reference is permitted; one that is not reads like one that never existed."""
+    """Whether a completion's reference is permitted; a denied one is answered like one that never existed."""
     if not server.completes or not isinstance(reference, dict):
         return True
     if reference.get("type") == "ref/prompt":
@@ -208,23 +220,18 @@ async def may_complete(server: AgentServer, reference: Any) -> bool:
 
 
 def cuts_lists(server: AgentServer) -> bool:
-    """Whether any of the author's middleware is there to change lists of tools, not only to watch requests."""
+    """Whether any of the author's middleware has a hook for lists of tools, rather than for all requests."""
     return any(
         not isinstance(each, DereferenceRefsMiddleware) and type(each).on_list_tools is not Middleware.on_list_tools
         for each in server.middleware
     )
 
 
-async def past_middleware(server: AgentServer) -> Sequence[Tool] | None:
-    """Return the tools as the author's middleware leaves them; None where none of it reads lists."""
-    return await server.list_tools() if may_be_answered(server, "tool") else None
-
-
-# -- the pages that FastMCP makes for tools' apps, beside the transforms ---------------------------------------------
+# -- the pages that FastMCP adds for tools' apps, past the transforms --------------------------------------------------
 
 
 async def without_denied_pages(resources: Sequence[Resource], list_tools: ListTools) -> Sequence[Resource]:
-    """Return resources without the pages of tools that are denied."""
+    """Return resources without the pages of denied tools."""
     if not any(str(resource.uri).startswith(_PREFAB) for resource in resources):
         return resources
     pages = await _pages(list_tools)
@@ -233,42 +240,19 @@ async def without_denied_pages(resources: Sequence[Resource], list_tools: ListTo
 
 
 async def is_denied_page(uri: str, list_tools: ListTools) -> bool:
-    """Whether a URI is that of the page of a tool that is denied."""
+    """Whether a URI is the page of a denied tool."""
     return uri.startswith(_PREFAB) and uri not in await _pages(list_tools)
 
 
 async def _pages(list_tools: ListTools) -> frozenset[str]:
     tools = await list_tools(run_middleware=False)
-    told = ((tool.meta or {}).get("ui") for tool in tools)
-    return frozenset(str(ui.get("resourceUri")) for ui in told if isinstance(ui, dict))
-
-
-class RelayedError(FastMCPError):
-    """An upstream's JSON-RPC error.
-
-    FastMCP makes an error of its own from any other exception of a tool; this one it lets pass.
-    """
-
-    def __init__(self, error: mcp_types.ErrorData) -> None:
-        super().__init__(error.message, log_level=logging.DEBUG)
-        self.error = error
-
-
-async def relayed(answer: Awaitable[_A]) -> _A:
-    """Await an answer.
-
-    Raises:
-        MCPError: an upstream answered with this error.
-    """
-    try:
-        return await answer
-    except RelayedError as error:
-        raise MCPError.from_error_data(error.error) from None
+    uis = ((tool.meta or {}).get("ui") for tool in tools)
+    return frozenset(str(ui.get("resourceUri")) for ui in uis if isinstance(ui, dict))
 
 
 @cache
 def _has_hook(middleware: Any, kind: ComponentKind) -> bool:
-    """Whether a class of middleware has such a hook; the one that resolves references is on every server."""
+    """Whether a class of middleware has a hook for listings; the one that resolves references does not count."""
     hooks = ("__call__", "on_message", "on_request", f"on_{LISTING[kind]}")
     return middleware not in (DereferenceRefsMiddleware, KnownReferences) and any(
         getattr(middleware, hook, None) is not getattr(Middleware, hook) for hook in hooks
@@ -276,7 +260,7 @@ def _has_hook(middleware: Any, kind: ComponentKind) -> bool:
 
 
 class KnownReferences(DereferenceRefsMiddleware):
-    """Resolves references in tools' schemas; looks through a tool without any once, and not for every list."""
+    """Resolves references in tools' schemas; a tool without any is scanned once, and not for every list."""
 
     def __init__(self) -> None:
         self._without_any: WeakValueDictionary[int, Tool] = WeakValueDictionary()
@@ -284,7 +268,6 @@ class KnownReferences(DereferenceRefsMiddleware):
     async def on_list_tools(
         self, context: MiddlewareContext[mcp_types.ListToolsRequest], call_next: CallNext[Any, Sequence[Tool]]
     ) -> Sequence[Tool]:
-        """Return the tools of a list with whole schemas."""
         tools = await call_next(context)
         others = [tool for tool in tools if self._without_any.get(id(tool)) is not tool]
         if not others:
@@ -295,20 +278,20 @@ class KnownReferences(DereferenceRefsMiddleware):
         return [whole for tool in tools if (whole := resolved.get(id(tool), tool)) is not None]
 
     async def _whole(self, tool: Tool, context: Any, resolve: Callable[..., Awaitable[Sequence[Tool]]]) -> Tool | None:
-        """Return a tool with whole schemas; as it is where they are none, and None where FastMCP can't list it."""
+        """Return a tool with references resolved: unchanged where that fails, None where FastMCP can't list it."""
 
-        async def given(_: object) -> Sequence[Tool]:
+        async def call_next(_: object) -> Sequence[Tool]:
             return [tool]
 
         whole = tool
-        if not isinstance(tool, ForeignTool):  # what another server's refer to is that one's to say
+        if not isinstance(tool, ForeignTool):  # another server resolves its own references
             with suppress(Exception):  # the others are listed all the same
-                (whole,) = await resolve(context, given)
+                (whole,) = await resolve(context, call_next)
         return _listable(whole)
 
 
 def _listable(tool: Tool) -> Tool | None:
-    """Return a tool as FastMCP can list it: one that it can't would cost the whole list."""
+    """Return a tool in a form that FastMCP can list, or None: one bad schema would fail the whole list."""
     for change in ({}, {"output_schema": None}):
         each = tool.model_copy(update=change) if change else tool
         with suppress(Exception):
@@ -319,17 +302,17 @@ def _listable(tool: Tool) -> Tool | None:
 
 
 def is_response_cache(middleware: object) -> bool:
-    """Whether middleware is FastMCP's response cache, or one made of it; its module is not imported to tell."""
+    """Whether middleware is FastMCP's response cache or a subclass; its module is not imported to find out."""
     module = sys.modules.get("fastmcp.server.middleware.caching")
     return module is not None and isinstance(middleware, module.ResponseCachingMiddleware)
 
 
 def is_shown(kind: ComponentKind, component: Component, decision: Decision, *, is_foreign: bool) -> bool | None:
-    """Return whether a component of a list that went through middleware may be shown; None where it is not decided.
+    """Return whether a component in a list from middleware may be shown; None where the decision does not cover it.
 
     Args:
-        decision: on what the server itself lists; it may have no component of this name.
-        is_foreign: whether middleware answered itself; preferences are then held here too.
+        decision: the decision on what the server itself lists; it may have no component of this name.
+        is_foreign: whether middleware answered by itself; then preferences are applied here too.
     """
     if isinstance(component, OwnTool):
         return True  # a feature's, in no catalog
@@ -341,21 +324,21 @@ def is_shown(kind: ComponentKind, component: Component, decision: Decision, *, i
     return any(i in kept for i in of_version) if of_version else all(i in kept for i in places)
 
 
-# -- one line for a model that called a tool with wrong arguments ------------------------------------------------------
+# -- errors in arguments, in one line for the model that called --------------------------------------------------------
 
-_N_TOLD = 5
+_N_SHOWN = 5
 _VALUE_LIMIT = 80
 _MISSING = frozenset({"missing", "missing_argument", "missing_keyword_only_argument"})
 _UNKNOWN = frozenset({"unexpected_keyword_argument", "extra_forbidden"})
 
 
 def explain_arguments(tool: str, error: ValidationError, parameters: Collection[str]) -> str:
-    """Return what is wrong with a call's arguments, without pydantic's own layout and links."""
+    """Return what is wrong with a call's arguments, without pydantic's layout and links."""
     errors = error.errors(include_url=False, include_context=False)
-    told = [_explained(entry, parameters) for entry in errors[:_N_TOLD]]
-    if len(errors) > _N_TOLD:
-        told.append(f"and {len(errors) - _N_TOLD} more")
-    return f"wrong arguments for {tool}: {'; '.join(told)}"
+    problems = [_explained(entry, parameters) for entry in errors[:_N_SHOWN]]
+    if len(errors) > _N_SHOWN:
+        problems.append(f"and {len(errors) - _N_SHOWN} more")
+    return f"wrong arguments for {tool}: {'; '.join(problems)}"
 
 
 def _explained(entry: Any, parameters: Collection[str]) -> str:

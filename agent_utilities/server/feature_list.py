@@ -1,309 +1,297 @@
-"""The features of one server, asked in their order; what they answer is held to the laws here."""
+"""Calls the features of one server in their order, and checks their answers against the laws."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from fastmcp.tools.base import Tool
 from opentelemetry import trace
 
 from agent_utilities.catalog.model import ComponentKind, entry
+from agent_utilities.errors import SettingsError
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import Decision
+from agent_utilities.runtime.waiting import left_out
+from agent_utilities.seam.caller import Caller, Grant
+from agent_utilities.seam.events import Event
+from agent_utilities.seam.feature import BoundError, Feature, OwnTool, Refusal
+from agent_utilities.seam.host import Host
+from agent_utilities.seam.request import Call, Request
 from agent_utilities.selection.merge import Narrowing, Narrowings
-from agent_utilities.selection.model import Selection
-from agent_utilities.server.events import Event
-from agent_utilities.server.feature import BoundError, Feature, Grant, OwnTool, Refusal
-from agent_utilities.server.request import Call, Request
-from agent_utilities.server.sessions import Caller
+from agent_utilities.selection.model import NOTHING, Selection
+from agent_utilities.server.assembly import Later, in_order, loaded, name_of
 from agent_utilities.server.surface.operator import Operator
 
-if TYPE_CHECKING:
-    from fastmcp.server.auth import AuthProvider
-
-    from agent_utilities.server.agent_server import AgentServer
-
 logger = logging.getLogger("agent_utilities.features")
-_observers_logger = logging.getLogger("agent_utilities.observers")
 
 _T = TypeVar("_T")
-Observer = Callable[[Event], None]
-
-
-@dataclass(frozen=True)
-class Later:
-    """A feature that is imported only where the operator's settings want it.
-
-    Args:
-        place: its class, such as `agent_utilities.access.record.feature:Audit`.
-        settings: those of which one that is set wants it.
-        more: what it is made of.
-        wanted: returns whether anything else wants it, asked once the features beside it are attached.
-    """
-
-    place: str
-    settings: tuple[str, ...]
-    more: tuple[Any, ...] = ()
-    wanted: Callable[[], object] = lambda: False
-
-    def made(self, operator: Operator) -> Feature | None:
-        """Return the feature; None where nothing wants it."""
-        is_wanted = any(getattr(operator.settings, name) for name in self.settings) or self.wanted()
-        return resolve_name(self.place)(*self.more) if is_wanted else None
 
 
 class FeatureList:
-    """Asks features, each only where it has something to say."""
+    """The features of a server; calls each only for the methods that it overrides."""
 
-    def __init__(self, features: Iterable[Feature | Later]) -> None:
-        self._given = tuple(features)
-        self._others: list[tuple[Observer, tuple[type[Event], ...]]] = []
+    def __init__(
+        self,
+        features: Iterable[Feature | Later],
+        offer: Callable[[type, Callable[[], Any]], None] = lambda kind, make: None,
+    ) -> None:
+        self._sources, self._offer = tuple(features), offer
+        self._attached: list[Feature] = []
+        self.observers = Observers()
+        """The observers of events, the features among them."""
+        self.notify, self.observe = self.observers.notify, self.observers.observe
+        self._is_declared = self._is_complete = False
         self._take()
-
-    def complete(self, host: AgentServer) -> None:
-        """Import the features that were left for later and are wanted, and attach them; once.
-
-        Raises:
-            InputError: the operator's settings can't be read.
-        """
-        if len(before := self._features) == len(self._given):
-            return
-        every = [each if isinstance(each, Feature) else each.made(host.surface.operator) for each in self._given]
-        self._given = tuple(each for each in every if each is not None)
-        self._take()
-        for each in self._features:
-            if each not in before:
-                each.attach(host)
 
     def _take(self) -> None:
-        self._features = tuple(each for each in self._given if isinstance(each, Feature))
-        methods = [name for name in vars(Feature) if not name.startswith("_") and callable(getattr(Feature, name))]
-        self._with: dict[str, tuple[Any, ...]] = {
-            name: tuple(each for each in self._features if getattr(type(each), name) is not getattr(Feature, name))
-            for name in methods
-        }
-        self._listening: dict[type[Event], tuple[Observer, ...]] = {}
+        self._features = in_order([each for each in self._sources if isinstance(each, Feature)])
+        self._having: dict[object, tuple[Feature, ...]] = {}
+        self.observers.notify_features([(each.notify, each.hears) for each in self._with(Feature.notify)])
+
+    def declare(self, operator: Operator) -> None:
+        """Load the features that the operator names, and register the settings that all features declare; once.
+
+        Raises:
+            SettingsError: a feature does not exist, or can't be loaded.
+        """
+        if not self._is_declared:
+            self._is_declared = True
+            names, source = operator.named_features
+            self._sources += tuple(loaded(source, name) for name in names)
+            self._take()
+            operator.declare(type(each.settings) for each in self._features if each.settings is not None)
+
+    def attach(self, host: Host) -> None:
+        """Attach the features that are loaded and not attached yet.
+
+        Raises:
+            InputError: a feature rejects the operator's settings.
+        """
+        new = [each for each in self._features if each not in self._attached]
+        self._attached += new
+        for each in new:
+            for kind in type(each).__mro__[: type(each).__mro__.index(Feature) + 1]:
+                self._offer(kind, lambda feature=each: feature)  # type: ignore[misc]
+        for each in new:
+            each.attach(host)
+        for each in new:
+            if lacking := [kind.__name__ for kind in each.needs if not host.offered(kind)]:
+                hint = f"put a feature in that offers {', '.join(lacking)}"
+                raise SettingsError("it stands on what this server does not have", name_of(each), "features", hint)
+
+    def complete(self, host: Host, operator: Operator) -> None:
+        """Import the deferred features that are needed, and attach them; once.
+
+        Raises:
+            InputError: the operator's settings can't be read, or a feature rejects them.
+        """
+        if self._is_complete:
+            return
+        self.declare(operator)
+        every = [each if isinstance(each, Feature) else each.made(operator) for each in self._sources]
+        self._sources = tuple(each for each in every if each is not None)
+        self._take()
+        for each in self._features:
+            if each.settings is not None:
+                each.settings = operator.declared(type(each.settings))
+        self.attach(host)
+        self._is_complete = True
 
     def __iter__(self) -> Iterator[Feature]:
         return iter(self._features)
 
-    def get(self, kind: type[_T]) -> _T | None:
-        """Return the feature of a class, or None where the server does not have it."""
-        return next((each for each in self._features if isinstance(each, kind)), None)
+    def _with(self, method: Callable[..., Any]) -> tuple[Feature, ...]:
+        """Return the features that override a method of `Feature`."""
+        if (having := self._having.get(method)) is None:
+            name = method.__name__
+            having = tuple(each for each in self._features if getattr(type(each), name) is not method)
+            self._having[method] = having
+        return having
 
-    # -- events: who fails is logged, and neither the request nor the others know of it -------------------------------
-
-    def observe(self, observer: Observer, *kinds: type[Event]) -> None:
-        """Tell somebody else of events too, of some kinds or of all."""
-        self._others.append((observer, kinds or (Event,)))
-        self._listening.clear()
-
-    def notify(self, event: Event) -> None:
-        """Tell all who listen to its kind of an event."""
-        kind = type(event)
-        if (listening := self._listening.get(kind)) is None:
-            logs = [kind.log] if kind.log is not Event.log else []
-            spans = [_add_to_span] if kind.span_event is not Event.span_event else []
-            observers = [*((each.notify, each.hears) for each in self._with["notify"]), *self._others]
-            heard = [observer for observer, kinds in observers if issubclass(kind, kinds)]
-            listening = self._listening[kind] = (*logs, *spans, *heard)
-        for observer in listening:
-            try:
-                observer(event)
-            except Exception:
-                _observers_logger.exception("an observer failed; the request goes on without it")
-
-    # -- who calls: who fails has the request refused ------------------------------------------------------------------
-
-    def auth(self) -> AuthProvider | None:
-        """Return what verifies who calls over HTTP; None where no feature does."""
-        return next((auth for each in self._with["auth"] if (auth := each.auth()) is not None), None)
+    # -- callers: a failure refuses the request ------------------------------------------------------------------------
 
     def grant(self, caller: Caller) -> Grant | None:
-        """Return what a caller is permitted beside what everybody is; None where no feature says anything of callers.
+        """Return the bounds and rights of a caller beside everybody's; None where no feature says anything of callers.
+
+        The bounds of each feature's grant hold; a grant gives only rights of its own feature.
 
         Raises:
-            BoundError: a feature could not tell.
+            BoundError: a feature could not determine its grant, or two set the same bound.
         """
-        found: list[Grant] = []
-        for each in self._with["grant"]:
+        grants: list[Grant] = []
+        for each in self._with(Feature.grant):
             try:
-                if (given := _of_kind(Grant | None, each.grant(caller))) is not None:
-                    found.append(replace(given, bounds=given.bounds.granted))
+                if (grant := _of_kind(Grant | None, each.grant(caller))) is not None:
+                    may = grant.may.intersection(each.rights)
+                    grants.append(replace(grant, bounds=grant.bounds.granted, may=may))
             except Exception as error:
                 raise _refused(each, error) from error
-        if len(found) > 1:
-            raise BoundError("more than one feature says what a caller may, so nothing is permitted")
-        return found[0] if found else None
+        if len(grants) < 2:
+            return grants[0] if grants else None
+        slots = [entry for grant in grants for entry in grant.bounds.slots]
+        if len({slot for slot, _ in slots}) < len(slots):
+            raise BoundError("two features grant bounds on the same field, so nothing is permitted; narrow by one")
+        return Grant(
+            Selection(tuple(slots)) if slots else NOTHING,
+            frozenset().union(*(grant.may for grant in grants)),
+            next((grant.rule for grant in grants if grant.rule is not None), None),
+            frozenset().union(*(grant.profiles for grant in grants)),
+        )
 
     async def admit(self, request: Request, call: Call) -> None:
-        """Have features take note of a call before it is made.
+        """Have features authorize a call before it is made.
 
         Raises:
-            Refusal: it is not to be made now, or a feature could not tell.
+            Refusal: a feature refuses the call, or failed.
         """
-        for each in self._with["admit"]:
+        for each in self._with(Feature.admit):
             try:
                 await each.admit(request, call)
             except Refusal:
                 raise
             except Exception as error:
-                logger.exception("%s could not tell whether a call may be made, so it is not", _name(each))
-                raise Refusal(f"{_name(each)} could not tell whether this call may be made; try again later") from error
+                logger.exception("%s could not tell whether a call may be made, so it is not", name_of(each))
+                raise Refusal(
+                    f"{name_of(each)} could not tell whether this call may be made; try again later"
+                ) from error
 
-    # -- bounds: who fails has the request refused -------------------------------------------------------------------
+    # -- bounds: a failure refuses the request -------------------------------------------------------------------------
 
     def bounds_for(self, caller: Selection) -> Narrowings:
-        """Return what is taken away from everybody who selects so.
+        """Return the bounds that hold for a selection before its request is known.
 
         Raises:
-            BoundError: a feature could not tell.
+            BoundError: a feature could not determine its bounds.
         """
-        if not self._with["bounds_for"]:
+        if not (having := self._with(Feature.bounds_for)):
             return ()
-        return _narrowings(_bounds_of(each, caller) for each in self._with["bounds_for"])
+        return _narrowings(_bounds_of(each, caller) for each in having)
 
     async def narrow(self, request: Request) -> Narrowings | None:
-        """Return what is taken away for one request, in place of `bounds_for`; None where that says all.
+        """Return the bounds that hold for one request, in place of `bounds_for`; None where no feature has others.
 
         Raises:
-            BoundError: a feature could not tell, or took too long.
+            BoundError: a feature could not determine its bounds, or took too long.
         """
-        if not self._with["narrow"]:
+        if not (narrowing := self._with(Feature.narrow)):
             return None
-        found: list[Narrowing | None] = []
+        bounds: list[Narrowing | None] = []
         for each in self._features:
-            if each in self._with["narrow"]:
+            if each in narrowing:
                 try:
-                    found.append(await _in_time(each, each.narrow(request)))
+                    bounds.append(await _in_time(each, each.narrow(request)))
                 except Exception as error:
                     raise _refused(each, error) from error
-            elif each in self._with["bounds_for"]:
-                found.append(_bounds_of(each, request.selection))
-        return _narrowings(found)
+            elif each in self._with(Feature.bounds_for):
+                bounds.append(_bounds_of(each, request.selection))
+        return _narrowings(bounds)
 
-    # -- preferences and what is told: who fails is left out ---------------------------------------------------------
+    # -- all else: a feature that fails is left out --------------------------------------------------------------------
 
     async def prefer(self, request: Request) -> Request:
-        """Return a request whose preferences are what all features made of them."""
-        for each in self._with["prefer"]:
+        """Return a request with the preferences of all features."""
+        for each in self._with(Feature.prefer):
             try:
                 preferences = await _in_time(each, each.prefer(request))
                 if type(preferences) is not Preferences:
                     raise TypeError(f"prefer() returned {type(preferences).__name__}")
                 hash(preferences)  # it is to be part of a key
             except Exception:
-                logger.exception("%s prefers nothing for this request: it failed", _name(each))
-                request.values.setdefault("left_out", []).append(_name(each))
+                logger.exception("%s prefers nothing for this request: it failed", name_of(each))
+                request.values.setdefault("left_out", []).append(name_of(each))
             else:
                 request = request.preferring(preferences)
         return request
 
     async def tools_at_head(self, request: Request, decision: Decision) -> list[Tool]:
-        """Return the tools of features' own before a list: none that bears a name of the catalog's, or is denied."""
-        found = [tool for tools in await self._told("tools_at_head", list | tuple, request, decision) for tool in tools]
-        return [tool for tool in found if _is_open(tool, request) and tool.name not in decision.permitted_names]
+        """Return the features' own tools before a list, without those that have a catalog's name or are denied."""
+        heads = await self._answers(
+            Feature.tools_at_head, list | tuple, lambda each: each.tools_at_head(request, decision)
+        )
+        tools = [tool for head in heads for tool in head]
+        return [tool for tool in tools if _is_open(tool, request) and tool.name not in decision.permitted_names]
 
     async def tool(self, name: str, request: Request) -> Tool | None:
-        """Return a feature's own tool of a name."""
-        found: list[Tool] = [tool for tool in await self._told("tool", Tool | None, name, request) if tool is not None]
-        return next((tool for tool in found if tool.name == name and _is_open(tool, request)), None)
+        """Return the tool of a name that a feature has itself, or None."""
+        for each in self._with(Feature.tool):
+            with left_out(each):
+                tool: Tool | None = _of_kind(Tool | None, await each.tool(name, request))
+                if tool is not None and tool.name == name and _is_open(tool, request):
+                    return tool
+        return None
 
     async def before_call(self, request: Request, call: Call) -> Call:
-        """Return the call that features make of one."""
-        return await self._through("before_call", call, Call, request)
+        """Return a call as features have changed it."""
+        for each in self._with(Feature.before_call):
+            with left_out(each):
+                call = _of_kind(Call, await each.before_call(request, call))
+        return call
 
-    async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:
-        """Return what features make of a call's result."""
-        return await self._through("after_call", result, dict, request, call)
-
-    async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
-        """Return what features make of the result of a request that neither lists nor calls."""
-        return await self._through("after", result, dict, request)
-
-    async def done(self, request: Request) -> None:
-        """Tell features that a request about tools is over."""
-        await self._told("done", None, request)
+    async def after_request(self, request: Request, result: dict[str, Any], call: Call | None) -> dict[str, Any]:
+        """Return the result of a request that is no list, with the features' additions."""
+        for each in self._with(Feature.after_request):
+            with left_out(each):
+                result = _of_kind(dict, await each.after_request(request, result, call))
+        return result
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
-        """Return what features tell beside a list."""
-        return _joined(await self._told("summary", (dict, Mapping), request, kind, decision))
+        """Return the features' parts of the summary beside a list."""
+        return _joined(
+            await self._answers(Feature.summary, Mapping, lambda each: each.summary(request, kind, decision))
+        )
 
     async def instructions(self, request: Request) -> Sequence[str]:
-        """Return what features say to models, in their order."""
-        return [text for text in await self._told("instructions", str | None, request) if text]
+        """Return the features' parts of the instructions for models, in order."""
+        texts = await self._answers(Feature.instructions, str | None, lambda each: each.instructions(request))
+        return [text for text in texts if text]
 
-    async def wait_for_first(self, caller: Selection, kind: ComponentKind, name: str | None = None) -> None:
-        """Wait for what was never seen; see `Feature.wait_for_first`."""
-        await self._told("wait_for_first", None, caller, kind, name)
+    async def _answers(self, method: Any, kind: Any, ask: Callable[[Feature], Awaitable[_T]]) -> list[_T]:
+        answers: list[_T] = []
+        for each in self._with(method):
+            with left_out(each):
+                answers.append(_of_kind(kind, await ask(each)))
+        return answers
 
     def keeping_ms(self, request: Request, kind: ComponentKind) -> int | None:
-        """Return the most milliseconds that a list may be kept; a feature that fails has it not kept."""
-        limits = self._said("keeping_ms", int | None, request, kind, otherwise=0)
-        return max(0, min(given)) if (given := [limit for limit in limits if limit is not None]) else None
+        """Return the most milliseconds that a list may be cached; 0 where a feature fails."""
+        limits: list[int] = []
+        for each in self._with(Feature.keeping_ms):
+            limit_ms: int | None = 0
+            with left_out(each):
+                limit_ms = _of_kind(int | None, each.keeping_ms(request, kind))
+            limits += [] if limit_ms is None else [max(0, limit_ms)]
+        return min(limits, default=None)
 
-    def gathered(self, method: str, *arguments: Any) -> list[Any]:
-        """Return all that features answer to a method that returns several things."""
-        return [thing for answer in self._said(method, list | tuple, *arguments) for thing in answer]
+    def start_lines(self) -> list[str]:
+        """Return the features' lines of the startup message."""
+        return [line for lines in self._at_once(Feature.start_lines, list | tuple) for line in lines]
+
+    def routes(self) -> list[Any]:
+        return [route for routes in self._at_once(Feature.routes, list | tuple) for route in routes]
 
     def health(self) -> dict[str, Any]:
-        """Return what features tell everybody of themselves."""
-        return _joined(self._said("health", (dict, Mapping)))
+        """Return the features' parts of `/ready`."""
+        return _joined(self._at_once(Feature.health, Mapping))
 
-    def session_ended(self, session_id: str) -> None:
-        """Tell features that a session has ended."""
-        self._said("session_ended", None, session_id)
+    def register_metrics(self, registry: Any) -> None:
+        for each in self._with(Feature.register_metrics):
+            with left_out(each):
+                each.register_metrics(registry)
+
+    def _at_once(self, method: Callable[[Any], _T], kind: Any) -> list[_T]:
+        answers: list[_T] = []
+        for each in self._with(method):
+            with left_out(each):
+                answers.append(_of_kind(kind, getattr(each, method.__name__)()))
+        return answers
 
     def running(self) -> tuple[Feature, ...]:
-        """Return the features that work beside the server."""
-        return self._with["run"]
-
-    async def report(self, selection: Selection, make: Callable[[], Awaitable[Request]]) -> Request:
-        """Return a request for a report; see `Feature.report`."""
-        for each in self._with["report"]:
-            make = partial(each.report, selection, make)
-        return await make()
-
-    async def know_everything(self) -> None:
-        """Bring in what is not known yet; see `Feature.know_everything`."""
-        for each in self._with["know_everything"]:
-            await each.know_everything()
-
-    async def _told(self, method: str, kind: Any, *arguments: Any) -> list[Any]:
-        """Return what features answer to a method, without those that fail or whose answer is of another kind."""
-        answers = []
-        for each in self._with[method]:
-            try:
-                answers.append(_of_kind(kind, await getattr(each, method)(*arguments)))
-            except Exception:
-                logger.exception("%s is left out of this request: it failed", _name(each))
-        return answers
-
-    async def _through(self, method: str, value: _T, kind: type[_T], *arguments: Any) -> _T:
-        """Return what features make of a value, each of what the one before made of it."""
-        for each in self._with[method]:
-            try:
-                value = _of_kind(kind, await getattr(each, method)(*arguments, value))
-            except Exception:
-                logger.exception("%s is left out of this request: it failed", _name(each))
-        return value
-
-    def _said(self, method: str, kind: Any, *arguments: Any, otherwise: Any = None) -> list[Any]:
-        """Return what features answer to a method at once; something else, if given, for one that fails."""
-        answers = []
-        for each in self._with[method]:
-            try:
-                answers.append(_of_kind(kind, getattr(each, method)(*arguments)))
-            except Exception:
-                logger.exception("%s is left out: it failed", _name(each))
-                answers += [] if otherwise is None else [otherwise]
-        return answers
+        """Return the features with work beside the server."""
+        return self._with(Feature.run)
 
 
 async def _in_time(feature: Feature, answer: Awaitable[_T]) -> _T:
@@ -313,20 +301,14 @@ async def _in_time(feature: Feature, answer: Awaitable[_T]) -> _T:
         return await answer
 
 
-def _add_to_span(event: Event) -> None:
-    if (told := event.span_event()) is not None and (span := trace.get_current_span()).is_recording():
-        name, attributes = told
-        span.add_event(name, {f"agent_utilities.{key}": value for key, value in attributes.items()})
-
-
 def _of_kind(kind: Any, answer: Any) -> Any:
-    if kind is not None and not isinstance(answer, kind):
+    if not isinstance(answer, kind):
         raise TypeError(f"it returned {type(answer).__name__}")
     return answer
 
 
-def _joined(told: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    return {key: value for each in told for key, value in each.items()}
+def _joined(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {key: value for part in parts for key, value in part.items()}
 
 
 def _is_open(tool: Tool, request: Request) -> bool:
@@ -343,18 +325,59 @@ def _bounds_of(feature: Feature, caller: Selection) -> Narrowing | None:
         raise _refused(feature, error) from error
 
 
-def _narrowings(found: Iterable[Narrowing | None]) -> Narrowings:
-    given = [each for each in found if each is not None]
-    for each in given:
+def _narrowings(bounds: Iterable[Narrowing | None]) -> Narrowings:
+    narrowings = [each for each in bounds if each is not None]
+    for each in narrowings:
         if type(each) is not Narrowing:
             raise BoundError(f"a feature's bounds are {type(each).__name__}, not a Narrowing")
-    return tuple(given)
+    return tuple(narrowings)
 
 
 def _refused(feature: Feature, error: Exception) -> BoundError:
-    logger.error("%s could not tell its bounds, so the request is refused", _name(feature), exc_info=error)
-    return BoundError(f"the bounds of {_name(feature)} are not known, so nothing is permitted; see the server's log")
+    logger.error("%s could not tell its bounds, so the request is refused", name_of(feature), exc_info=error)
+    return BoundError(f"the bounds of {name_of(feature)} are not known, so nothing is permitted; see the server's log")
 
 
-def _name(feature: Feature) -> str:
-    return feature.name or type(feature).__name__
+logger = logging.getLogger("agent_utilities.observers")
+
+Observer = Callable[[Event], None]
+_Listening = tuple[Observer, tuple[type[Event], ...]]
+
+
+class Observers:
+    """Notifies observers of events; a failure of one is logged, and affects neither the request nor the others."""
+
+    def __init__(self) -> None:
+        self._features: Sequence[_Listening] = ()
+        self._others: list[_Listening] = []
+        self._by_kind: dict[type[Event], tuple[Observer, ...]] = {}
+
+    def notify_features(self, features: Sequence[_Listening]) -> None:
+        """Set the features that are notified, each with its kinds of events."""
+        self._features = features
+        self._by_kind.clear()
+
+    def observe(self, observer: Observer, *kinds: type[Event]) -> None:
+        """Add another observer, of some kinds of events or of all."""
+        self._others.append((observer, kinds or (Event,)))
+        self._by_kind.clear()
+
+    def notify(self, event: Event) -> None:
+        """Notify the observers of an event's kind."""
+        kind = type(event)
+        if (observers := self._by_kind.get(kind)) is None:
+            logs = [kind.log] if kind.log is not Event.log else []
+            spans = [_add_to_span] if kind.span_event is not Event.span_event else []
+            listening = [observer for observer, kinds in (*self._features, *self._others) if issubclass(kind, kinds)]
+            observers = self._by_kind[kind] = (*logs, *spans, *listening)
+        for observer in observers:
+            try:
+                observer(event)
+            except Exception:
+                logger.exception("an observer failed; the request goes on without it")
+
+
+def _add_to_span(event: Event) -> None:
+    if (added := event.span_event()) is not None and (span := trace.get_current_span()).is_recording():
+        name, attributes = added
+        span.add_event(name, {f"agent_utilities.{key}": value for key, value in attributes.items()})

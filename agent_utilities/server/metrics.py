@@ -16,9 +16,9 @@ from prometheus_client.registry import Collector
 
 from agent_utilities.policy.decision import Decision
 from agent_utilities.runtime.waiting import in_turns
+from agent_utilities.seam.events import Decided, Event, RequestRefused, RequestServed
+from agent_utilities.seam.request import ToolsListed
 from agent_utilities.selection.model import ANSWERED
-from agent_utilities.server.events import Decided, Event, RequestRefused, RequestServed
-from agent_utilities.server.request import ToolsListed
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer
@@ -32,13 +32,13 @@ _SECONDS = (1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1)
 
 
 _N_LISTS = 256
-"""The most lists, each another, that wait to be weighed; of more in that time tokens are not counted."""
+"""The most distinct lists that wait to be weighed; tokens of further ones are not counted."""
 _WEIGH_S = 1.0
-"""Seconds after a list in which it is weighed, with others: a list itself pays for no more than to be noted."""
+"""Seconds after which waiting lists are weighed together, so that a list itself pays only for the note."""
 
 
 class _Lists(Collector):
-    """What all lists took in prompts, and would have taken with every permitted tool in them, by server."""
+    """Counts the tokens of all lists in prompts, and of the same lists with every permitted tool, by server."""
 
     def __init__(self, server: AgentServer) -> None:
         self._server, self._waiting, self._is_weighing = server, Counted[Decision](), False
@@ -48,7 +48,7 @@ class _Lists(Collector):
             meter.create_observable_counter(f"mcp.{kind}_tokens", [partial(self._observed, kind)], "{token}")
 
     def note(self, decision: Decision) -> None:
-        """Have a list weighed soon, in turns with the event loop (law L7)."""
+        """Schedule the weighing of a list, in turns with the event loop (law L7)."""
         if decision in self._waiting or len(self._waiting) < _N_LISTS:
             self._waiting[decision] += 1
         if not self._is_weighing:
@@ -62,12 +62,12 @@ class _Lists(Collector):
             self._is_weighing = False
 
     async def weigh(self) -> None:
-        """Add up what waits."""
+        """Add up the tokens of the lists that wait."""
         waiting, self._waiting = self._waiting, Counted()
         for decision, n in waiting.items():
             visible = decision.visible_places
             async for i in in_turns(decision.permitted):
-                facts = self._server.known_tools.of(decision.catalog, i)
+                facts = self._server.tool_facts(decision.catalog, i)
                 name = facts.server or self._server.name
                 self._totals["listed"][name] += n * facts.tokens * (i in visible)
                 self._totals["unlisted"][name] += n * facts.tokens
@@ -86,7 +86,7 @@ class _Lists(Collector):
 
 
 class Metrics:
-    """The metrics of one server, in registries of its own: what everybody may read, and what tells of denied tools."""
+    """The metrics of one server, in two registries of its own: for everybody, and for counts of denied tools."""
 
     content_type = CONTENT_TYPE_LATEST
     hears = (RequestServed, RequestRefused, Decided, ToolsListed)
@@ -111,10 +111,9 @@ class Metrics:
         unfit.labels("allow").set_function(partial(server.operator_bounds.n_unfit, denies=False))
         self._lists = _Lists(server)
         self.weigh = self._lists.weigh
-        """Adds up the tokens of lists that wait to be."""
+        """Adds up the tokens of the lists that wait."""
         self._registry.register(self._lists)
-        for each in server.features:
-            each.register_metrics(self._registry)
+        server.features.register_metrics(self._registry)
 
     def __call__(self, event: Event) -> None:
         """Count an event."""
@@ -142,5 +141,5 @@ class Metrics:
             self._fallbacks.labels(cause or decision.status).inc()
 
     def text(self, *, tells_denied: bool) -> bytes:
-        """Return the exposition in Prometheus' text format; counts of denied tools are not everybody's to know."""
+        """Return the exposition in Prometheus' text format, with counts of denied tools only if `tells_denied`."""
         return generate_latest(self._registry) + (generate_latest(self._of_denied) if tells_denied else b"")

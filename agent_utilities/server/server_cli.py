@@ -31,8 +31,8 @@ _EPILOG = "Callers narrow this further by URL query (?tools=…) and headers (x-
 def server_command(name: str, place: str) -> Callable[..., NoReturn]:
     """Return the command of a server that is not imported yet; the entry point of its package.
 
-    It does what `server.cli` does, and answers `--help`, `--version`, a typo and the shell's completion six times as
-    soon, since neither FastMCP nor the tools are loaded for them.
+    It does what `server.cli` does, and answers `--help`, `--version`, a typo and the shell's completion in a sixth of
+    the time, since neither FastMCP nor the tools are loaded for them.
 
     Args:
         name: the server's name, and that of its package.
@@ -55,26 +55,46 @@ def run(server: AgentServer, argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def _run(program: Any, load: Callable[[], AgentServer], argv: Sequence[str] | None) -> NoReturn:
-    """Run the command line of what has a name and a version, and load the server once its options are good."""
-    app = typer.Typer()
-    app.command(cls=BriefHelp, help=f"Serve {program.name} over MCP.", epilog=_EPILOG)(
-        command_line.options_type(Options)
-    )
-    command = command_line.documented(typer.main.get_command(app))
+    """Run the command line of a program with a name and a version, and load the server once its options are valid."""
+
+    def parsed(declared: Sequence[Any] = ()) -> object:
+        app = typer.Typer()
+        app.command(cls=BriefHelp, help=f"Serve {program.name} over MCP.", epilog=_EPILOG)(
+            command_line.options_type(Options, declared)
+        )
+        command = command_line.documented(typer.main.get_command(app))
+        return command(list(sys.argv[1:] if argv is None else argv), standalone_mode=False, obj=program)
 
     def parse_and_launch() -> None:
-        parsed = command(list(sys.argv[1:] if argv is None else argv), standalone_mode=False, obj=program)
-        if isinstance(parsed, Options):  # it is an exit code where --help or --version has been answered
-            launch(load, parsed)
+        server: AgentServer | None = None if isinstance(program, SimpleNamespace) else program
+        try:
+            options = parsed(_declared_by(server))
+        except typer.TyperException as error:
+            # It may be an option of a feature, which only the server itself knows; a misspelt one of ours is not.
+            if server is not None or not command_line.may_be_declared(error):
+                raise
+            if not (declared := _declared_by(server := load())):
+                raise
+            options = parsed(declared)
+        if isinstance(options, Options):  # it is an exit code where --help or --version has been answered
+            launch(load if server is None else lambda: server, options)
 
     run_and_exit(parse_and_launch)
 
 
-def run_and_exit(command: Callable[[], object]) -> NoReturn:
-    """Run a command and exit, with one line on stderr where something is wrong.
+def _declared_by(server: AgentServer | None) -> Sequence[Any]:
+    """Return the settings models that a server's features declare, with those of features that its operator names."""
+    if server is None:
+        return ()
+    server.features.declare(server.operator)
+    return server.operator.models
 
-    The code is the one that the command returns, 0 where that is none; 2 for bad input, 1 where the other end failed,
-    130 when interrupted; 1 without a word where whoever read the output has gone.
+
+def run_and_exit(command: Callable[[], object]) -> NoReturn:
+    """Run a command and exit, with one line on stderr for an error.
+
+    The exit code is the command's return value, 0 where it returns none; 2 for bad input, 1 where the other end failed,
+    130 when interrupted; 1 without a message where the reader of the output has gone.
     """
     _keep_stderr()
     try:
@@ -93,10 +113,9 @@ def run_and_exit(command: Callable[[], object]) -> NoReturn:
 
 
 def _keep_stderr() -> None:
-    """Have stderr lead nowhere where whoever started the process closed it.
+    """Open stderr on the null device where the process was started with it closed.
 
-    Else what is said there goes to stdout, among a stdio server's messages, and into whatever file is opened next in
-    its place.
+    Otherwise its lines go to stdout, among a stdio server's messages, or into the next file that is opened.
     """
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")
@@ -126,10 +145,10 @@ def _code_of(command: Callable[[], object]) -> int:
 
 
 def launch(load: Callable[[], AgentServer], options: Options) -> None:
-    """Serve as options say, or print what would be visible.
+    """Serve by the options of a command line, or print what would be visible.
 
     Args:
-        load: returns the server; called when the options are known to be good.
+        load: returns the server; called once the options are valid.
 
     Raises:
         InputError: a value can't be read.
@@ -140,6 +159,8 @@ def launch(load: Callable[[], AgentServer], options: Options) -> None:
     try:
         server.check_libraries()
         server.surface.launch(selection, **settings)
+        for model in server.operator.models:
+            server.operator.declared(model)
         if not options.list_tools:
             _serve(server, options)
             return
@@ -158,9 +179,9 @@ def serve_alone(
     log_level: str | None = None,
     **options: Any,
 ) -> None:
-    """Serve what an author runs without a command line, as `FastMCP.run` takes it; in a block and no banner.
+    """Serve a server that its author runs by `FastMCP.run`, with our startup message and without a banner.
 
-    The log is left alone where the author has set it up.
+    Logging stays as it is where the author has configured it.
     """
     _keep_stderr()
     if not logging.getLogger().handlers and not logging.getLogger("agent_utilities").handlers:
@@ -189,7 +210,7 @@ def _serve(server: AgentServer, options: Options) -> None:
     _ = server.surface.operator.selection, server.surface.operator.settings
     transport = options.transport or theirs.transport
     server.transport = "http" if transport == "streamable-http" else transport
-    server.features.complete(server)
+    server.complete()
     for feature in server.features:
         feature.check()
     calm_collector()
@@ -216,15 +237,15 @@ def _serve(server: AgentServer, options: Options) -> None:
 
 
 _STARTING = ("Started server process", "Waiting for application startup", "Application startup complete")
-"""What the web server logs before it is bound; what holds then is said once, by `Greeting`."""
+"""Lines of the web server from before it is bound; `Greeting` replaces them."""
 _SAID = ("Starting MCP server", "Uvicorn running on", *_STARTING)
 
 
 def log_to_stderr(level: str | None) -> None:
-    """Send log lines to stderr in one format, at a level, and cut everybody's; the root logger is left alone.
+    """Send log lines to stderr in one format, at a level, and truncated; the root logger is left alone.
 
     Args:
-        level: FastMCP's setting where it is None.
+        level: the least severe level; FastMCP's setting where None.
     """
     import fastmcp
 

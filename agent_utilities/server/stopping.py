@@ -1,4 +1,4 @@
-"""Work beside requests, which ends with its server; and stopping: requests are answered, then the transport ends."""
+"""Graceful shutdown: requests are answered, then the transport ends; and background jobs that end with the server."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ import mcp_types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
+from agent_utilities.runtime.waiting import guarded
+
 logger = logging.getLogger("agent_utilities.stopping")
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _FINISH_S = 1.0
-"""Seconds that requests under way are given to finish by themselves, and then again to heed that they are cancelled."""
+"""Seconds that requests under way have to finish, and then again to react to their cancellation."""
 _FLUSH_S = 0.1
-"""Seconds for the last answers to go from the streams they were put in to the socket."""
+"""Seconds for the last answers to reach the socket from their streams."""
 _LEAVE_S = 3.0
-"""Seconds that the process is given to end by itself when nothing is served any more."""
+"""Seconds that the process has to end by itself when nothing is served any more."""
 _MESSAGE = "the server is stopping and did not finish this request; part of it may have been done, so look before you "
 _MESSAGE += "ask again, or ask another server"
 
@@ -41,8 +43,8 @@ class _Request:
     """A request under way.
 
     Args:
-        settled: set once it is done, or is not waited for any more.
-        scope: what it runs in. Cancelled, it tells a tool's thread too, which a cancelled task does not.
+        settled: set once it is done, or not waited for any more.
+        scope: the cancel scope it runs in. Its cancellation reaches a tool's thread too, a task's does not.
         waiting: the task that answers it.
     """
 
@@ -57,23 +59,23 @@ class _Request:
 
 
 class Stopping:
-    """SDK middleware: has every request answered before a signal ends the server, be it with an error.
+    """SDK middleware: answers every request before a signal ends the server, if only with an error.
 
-    Each request runs in a task of its own: who waits for it can be answered though a tool's thread goes on, or though
-    the tool does not heed that it is cancelled.
+    Each request runs in a task of its own, so that it can be answered while a tool's thread goes on, or while the tool
+    ignores its cancellation.
     """
 
     def __init__(self, close_streams: Callable[[], None]) -> None:
         self.begun = asyncio.Event()
-        """Set when a signal has come: requests under way have a second to finish, and further ones are refused."""
+        """Set when the server begins to stop: requests under way have a second to finish, further ones are refused."""
         self.drain_s = 0.0
-        """Seconds for which SIGTERM leaves everything as it is, so that who balances sees `/ready` fail and goes."""
+        """Seconds to go on serving after SIGTERM, so that load balancers see `/ready` fail and go elsewhere."""
         self.is_draining = False
-        """Whether a signal has come: from then on `/ready` fails."""
+        """Whether a signal has come; from then on `/ready` fails."""
         self.signal: int | None = None
-        """The one that has come."""
+        """The signal that has come."""
         self.end_input: Callable[[], None] | None = None
-        """Ends the input of a server over stdio, which it may wait for in a thread: then it ends by that."""
+        """Ends the input of a server over stdio, which may be read in a thread; the server then ends."""
         self._close_streams = close_streams
         self._requests: dict[asyncio.Task[HandlerResult], _Request] = {}
         self._unfinished: set[asyncio.Task[HandlerResult]] = set()
@@ -101,15 +103,15 @@ class Stopping:
 
     def _forget(self, request: asyncio.Task[HandlerResult]) -> None:
         if not request.cancelled():
-            request.exception()  # taken, so that nobody is told of an exception that was never looked at
+            request.exception()  # retrieved, so that asyncio does not log it as never retrieved
         self._requests.pop(request).settled.set()
 
     @contextmanager
     def heeding_signals(self) -> Iterator[None]:
-        """Have SIGTERM and Ctrl-C answer requests before they do what they do now; a second signal does it at once.
+        """Answer requests on SIGTERM and Ctrl-C before their present handlers run; a second signal runs those at once.
 
-        Where there is a time to drain, SIGTERM waits for its end, and a second signal does not. Off the main thread, on
-        Windows, and where a signal has no handler, everything stays as it is.
+        Where a time to drain is set, SIGTERM waits for its end, and a second signal does not. Nothing changes off the
+        main thread, on Windows, and for a signal without a handler.
         """
         if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
             yield
@@ -161,7 +163,7 @@ class Stopping:
             then()
 
     async def _answer(self, then: Callable[[], object]) -> None:
-        """Answer the requests under way, in little more than two seconds at most, and then do what the signal does."""
+        """Answer the requests under way, in little more than two seconds, then run the signal's handler."""
         answering = [one.waiting for one in self._requests.values() if one.waiting is not None]
         _, self._unfinished = await asyncio.wait(list(self._requests), timeout=_FINISH_S)
         if self._unfinished:
@@ -176,9 +178,9 @@ class Stopping:
         then()
 
     def leave(self) -> None:
-        """Have the process end once a signal has ended all serving, whatever a tool's thread goes on with.
+        """End the process once a signal has ended all serving, even while a tool's thread goes on.
 
-        Python waits for threads, and an event loop for tasks that do not heed that they are cancelled.
+        Python waits for threads, and an event loop for tasks that ignore their cancellation.
         """
         if self.signal is not None:
             timer = threading.Timer(_LEAVE_S, self._end_process)
@@ -196,20 +198,18 @@ def _error() -> MCPError:
     return MCPError(mcp_types.CONNECTION_CLOSED, _MESSAGE, {"reason": "stopping"})
 
 
-_jobs_logger = logging.getLogger("agent_utilities.lifespan")
-
 Job = Callable[[], Awaitable[None]]
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 
 
 def with_background(jobs: Callable[[], Sequence[Job]], lifespan: Lifespan | None) -> Lifespan:
-    """Return a lifespan that runs jobs beside the author's own lifespan, whose result it keeps.
+    """Return a lifespan that runs jobs beside the author's own lifespan, and has its result.
 
     The group is asyncio's: FastMCP tears lifespans down under a shield of its own, which anyio's groups, whose scopes
     must nest, can't straddle.
 
     Args:
-        jobs: returns what to run, when the lifespan is entered: until the server stops, then each is cancelled; a
+        jobs: returns the jobs when the lifespan is entered. Each runs until the server stops and is then cancelled; a
             failure is logged and does not stop the server.
     """
 
@@ -227,19 +227,11 @@ def with_background(jobs: Callable[[], Sequence[Job]], lifespan: Lifespan | None
     return combined
 
 
-async def guarded(work: Awaitable[None]) -> None:
-    """Do some work; a failure of it is logged, and fails nothing else."""
-    try:
-        await work
-    except Exception:
-        _jobs_logger.exception("work beside requests failed; the server goes on without it")
-
-
 def calm_collector() -> None:
-    """Have garbage collected in short pieces from now on, once a process that serves has loaded what it needs.
+    """Make garbage collection pauses short, once a serving process has loaded what it needs.
 
-    A full collection walks every object there is and holds the event loop for tens of milliseconds (law L7). What is
-    there now stays, and need not be walked again; of what comes, old objects are walked a tenth as often.
+    A full collection walks every object and blocks the event loop for tens of milliseconds (law L7). The present
+    objects are frozen, and not walked again; old ones that come later are walked a tenth as often.
     """
     gc.freeze()
     gc.set_threshold(700, 10, 100)

@@ -1,4 +1,4 @@
-"""The usage log of one server: opened when it starts, written behind its requests, read for what it teaches."""
+"""The usage feature: logs the calls, lists and searches of a server, and keeps what each session did."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from fastmcp.server.dependencies import get_access_token
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.policy.decision import Decision
 from agent_utilities.runtime.waiting import in_daemon_thread, in_turns
+from agent_utilities.seam.events import Event
+from agent_utilities.seam.feature import Feature
+from agent_utilities.seam.host import SharedState, find
+from agent_utilities.seam.request import Request, RequestBegan, ToolCalled, ToolsListed
 from agent_utilities.selection.model import ANSWERED
-from agent_utilities.server.events import Event
-from agent_utilities.server.feature import Feature
-from agent_utilities.server.request import Request, RequestBegan, ToolCalled, ToolsListed
 from agent_utilities.usage.model import (
     EVERYBODY,
     N_NEAR,
@@ -41,21 +42,21 @@ if TYPE_CHECKING:
     from agent_utilities.usage.model import Learned
 
 LONGEST = 5_000
-"""Characters of words that are remembered: more than are ever looked through for secrets before they are written, so
-that it is seen there that they go on. A secret that ends here in its middle would look like none."""
+"""The most characters of words that are kept. It is more than are searched for secrets before they are written, so that
+a text cut here is seen to go on: a secret that is cut in its middle would not look like one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionUse:
-    """What a session asked for and called so far; each method returns what it is after one more step.
+    """The words and calls of a session so far; each method returns the value after one more step.
 
     Args:
-        n_turns: how many turns there were.
-        words: the words of its last turn.
+        n_turns: the number of turns.
+        words: the words of the last turn.
         called: names of the tools that it called with success, the last one first; at most 8.
-        is_sought: whether a list of this turn was told as a search already.
-        searched: the words of its last search.
-        found: what that found.
+        is_sought: whether a list of this turn was recorded as a search already.
+        searched: the words of the last search.
+        found: the names of the tools that it found.
     """
 
     n_turns: int = 0
@@ -65,34 +66,34 @@ class SessionUse:
     searched: str = ""
     found: frozenset[str] = frozenset()
 
-    def asked(self, words: str) -> SessionUse:
-        """Take the words of a request: they open a turn unless they are those of the last one."""
+    def heard(self, words: str) -> SessionUse:
+        """Add the words of a request: they open a turn unless they are those of the last one."""
         words = words[:LONGEST]
         if not words or words == self.words:
             return self
         return SessionUse(self.n_turns + 1, words, self.called)
 
     def sought(self) -> SessionUse:
-        """Take note that a list of this turn was told as a search."""
+        """Mark that a list of this turn was recorded as a search."""
         return self if self.is_sought else replace(self, is_sought=True)
 
-    def found_by(self, words: str, found: Collection[str]) -> SessionUse:
-        """Take the words of a search, and what it found."""
-        return replace(self, searched=words[:LONGEST], found=frozenset(found))
+    def found_by(self, words: str, names: Collection[str]) -> SessionUse:
+        """Add a search: its words, and the names of the tools that it found."""
+        return replace(self, searched=words[:LONGEST], found=frozenset(names))
 
     def words_for(self, tool: str) -> str:
-        """Return the words that led to a call: of the search that found the tool, or else of the turn."""
+        """Return the words that led to a call: those of the search that found the tool, else those of the turn."""
         return self.searched if tool in self.found else self.words
 
     def used(self, tool: str) -> SessionUse:
-        """Take a call that succeeded."""
+        """Add a call that succeeded."""
         if self.called[:1] == (tool,):
             return self
         return replace(self, called=(tool, *(name for name in self.called if name != tool))[:N_NEAR])
 
 
 NOT_USED = SessionUse()
-"""Where every session begins."""
+"""The value of a new session."""
 
 
 logger = logging.getLogger("agent_utilities.usage")
@@ -101,17 +102,17 @@ Mode = Literal["off", "counts", "words"]
 
 _LISTS_EVERY_S = 10.0
 _N_DECISIONS = 1_000
-"""The most lists, each another, that are counted before what they hold is recorded."""
+"""The most distinct lists that are counted until their tools are recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolsSought(Event):
-    """Words that tools were searched by.
+    """Tools were searched by words.
 
     Args:
-        words: the model's. They are not to be logged as they are.
+        words: the model's words; they must not be logged as they are.
         found: names of the tools that were found.
-        request: that it was done for.
+        request: the request that searched.
     """
 
     words: str
@@ -119,11 +120,23 @@ class ToolsSought(Event):
     request: Request
 
 
+@dataclass(frozen=True, slots=True)
+class UsageLogged(Event):
+    """An event was logged, which other replicas log too."""
+
+    event: UsageEvent
+
+
+@dataclass(frozen=True, slots=True)
+class UsageWritten(Event):
+    """Logged events were written, so that there may be something to learn."""
+
+
 class Usage(Feature):
-    """Logs what is called on a server, where its operator has not turned that off, and keeps what sessions did.
+    """Logs the calls on a server, unless its operator turned that off, and keeps what sessions did.
 
     Args:
-        counts_by_default: whether calls are counted where nobody says, as on a gateway.
+        counts_by_default: whether calls are counted without a setting, as on a gateway.
     """
 
     name = "usage"
@@ -132,28 +145,24 @@ class Usage(Feature):
 
     def __init__(self, *, counts_by_default: bool = False) -> None:
         self._counts_by_default = counts_by_default
-        self.on_news: Callable[[], None] = lambda: None
-        """Called when events were written."""
-        self.on_event: Callable[[UsageEvent], None] | None = None
-        """Told of each event that is logged here, where other replicas log it too."""
         self.log: UsageLog | None = None
-        """What is written; None where nothing is."""
+        """The open log; None where nothing is logged."""
         self._salt: bytes | None = None
-        """What subjects are hashed with."""
+        """The salt of the hashes of subjects."""
         self._lists: Counter[Decision] = Counter()
-        """How many lists were made by each decision."""
+        """The number of lists by each decision."""
 
     @property
     def _settings(self) -> Settings:
-        return self.host.surface.operator.settings
+        return self.host.operator.settings
 
     @property
     def mode(self) -> Mode:
-        """What is logged."""
-        given = self._settings.usage
-        if given == "auto":
+        """How much is logged: nothing, calls, or calls with words."""
+        setting = self._settings.usage
+        if setting == "auto":
             return "counts" if self._counts_by_default else "off"
-        return given
+        return setting
 
     @property
     def path(self) -> Path:
@@ -166,14 +175,14 @@ class Usage(Feature):
         what = "calls, and the words that led to them," if self.mode == "words" else "calls"
         return [f"{what} are logged in {self.path}; MCP_USAGE=off logs none"]
 
-    # -- for whom ----------------------------------------------------------------------------------------------------
+    # -- subjects ------------------------------------------------------------------------------------------------------
 
     @property
     def _is_of_subjects(self) -> bool:
         return self._settings.usage_scope == "subject"
 
     def subject(self) -> str:
-        """Return whom the present request counts for, as a salted hash; empty where it counts for everybody."""
+        """Return the subject that the present request counts for, as a salted hash; empty where it is everybody's."""
         if not self._is_of_subjects:
             return EVERYBODY
         from agent_utilities.usage.model import subject_key
@@ -188,13 +197,13 @@ class Usage(Feature):
         return () if request.session is None else request.session.get(self.name, NOT_USED).called
 
     def notify(self, event: Event) -> None:
-        """Take note of what sessions ask for and call, and record it; nothing where nothing is logged."""
+        """Record words, calls, lists and searches, in the log and for the session, where anything is logged."""
         if self.log is None:
             return
         match event:
             case RequestBegan(request):
                 if words := request.words:
-                    self._note(request, lambda use: use.asked(words))
+                    self._note(request, lambda use: use.heard(words))
             case ToolCalled():
                 self._called(self.log, event)
             case ToolsListed():
@@ -202,26 +211,25 @@ class Usage(Feature):
                 if event.decision in self._lists or len(self._lists) < _N_DECISIONS:
                     self._lists[event.decision] += 1
                 self._sought_by_list(self.log, event)
-            case ToolsSought(words, found, request):
-                self._sought(self.log, words, len(found), request)
-                self._note(request, lambda use: use.found_by(words, found))
+            case ToolsSought(words, names, request):
+                self._sought(self.log, words, len(names), request)
+                self._note(request, lambda use: use.found_by(words, names))
 
     def _record(self, log: UsageLog, event: UsageEvent) -> None:
         log.record(event)
-        if self.on_event is not None:
-            self.on_event(event)
+        self.host.notify(UsageLogged(event))
 
     def _note(self, request: Request, step: Callable[[SessionUse], SessionUse]) -> None:
         if request.session is not None:
             request.session.update(self.name, NOT_USED, step)
 
     def _called(self, log: UsageLog, call: ToolCalled) -> None:
-        """Record a call of a tool that its caller may use; a name of anything else is nobody's to keep."""
+        """Record a call of a permitted tool; other names are not kept."""
         if call.name not in call.decision.permitted_names:
             return
         session = call.request.session
         words, n_turns = words_of(call.request, call.name)
-        facts = self.host.known_tools.named(call.decision.catalog, call.name)
+        facts = self.host.tool_facts(call.decision.catalog, call.name)
         self._record(
             log,
             Call(
@@ -243,7 +251,7 @@ class Usage(Feature):
             self._note(call.request, lambda use: use.used(call.name))
 
     def _sought_by_list(self, log: UsageLog, listed: ToolsListed) -> None:
-        """Record that tools were sought by a list's words: once a turn, where there are sessions."""
+        """Record a list's words as a search: once a turn, where there are sessions."""
         decision, request = listed.decision, listed.request
         is_answered = decision.status in ANSWERED
         is_sought = request.session is not None and request.session.get(self.name, NOT_USED).is_sought
@@ -271,13 +279,13 @@ class Usage(Feature):
                 shown[name] = catalog, i, n + (shown[name][2] if name in shown else 0)
         now_ms = _now_ms()
         async for name, (catalog, i, n_lists) in in_turns(shown.items()):
-            facts = self.host.known_tools.of(catalog, i)
+            facts = self.host.tool_facts(catalog, i)
             self._record(log, Listed(now_ms, self.host.name, name, facts.server, n_lists, facts.tokens))
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Log until cancelled; returns at once where that is off."""
+        """Log until cancelled; returns at once where logging is off."""
         if self.mode == "off":
             return
         from agent_utilities.usage.log import UsageLog
@@ -285,11 +293,15 @@ class Usage(Feature):
 
         settings = self._settings
         log = self.log = UsageLog(self.path, UsageBounds(settings.usage_days, settings.usage_rows))
-        log.on_written = lambda: self.on_news()
+        log.on_written = lambda: self.host.notify(UsageWritten())
         if self._is_of_subjects:
             try:
-                shared = self.host.state.derived("subjects") if self.host.state is not None else None
-                self._salt = shared or await in_daemon_thread(partial(read_salt, self.path))
+                shared = find(self.host, SharedState)
+                self._salt = (
+                    shared.redis.derived("subjects")
+                    if shared
+                    else await in_daemon_thread(partial(read_salt, self.path))
+                )
             except UsageError as error:
                 logger.warning("%s; calls are logged for nobody, and teach nothing", error)
         try:
@@ -307,13 +319,13 @@ class Usage(Feature):
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def source(self) -> UsageSource | None:
-        """Return where it is known from what was called; None where nothing is logged, or nothing to be learned."""
+        """Return the source to learn from; None where nothing is logged, or learning is off."""
         if self.mode == "off" or self._settings.curation != "recency":
             return None
         return UsageSource(partial(_read, self.path, self.host.name), is_shared=not self._is_of_subjects)
 
     def log_health(self) -> dict[str, Any]:
-        """Return what is told of the log."""
+        """Return the state of the log, for `/ready`."""
         return {"status": "off"} if self.log is None else {"mode": self.mode, **self.log.health()}
 
     def health(self) -> Mapping[str, Any]:
@@ -321,7 +333,7 @@ class Usage(Feature):
 
 
 def words_of(request: Request, tool: str) -> tuple[str, int]:
-    """Return the words that led a request to a tool, and how many turns its session had; none where nobody knows."""
+    """Return the words that led a request to a tool, and the number of its session's turns; 0 without a session."""
     if request.session is None:
         return request.words, 0
     use = request.session.get(Usage.name, NOT_USED)
@@ -339,9 +351,9 @@ def _read(path: Path, server: str, scope: str) -> Learned:
 
 
 def subject_of_request() -> str | None:
-    """Return what tells the present caller's subject from all others; None where they did not authenticate.
+    """Return a unique key of the present caller's subject; None where they did not authenticate.
 
-    The subject of one issuer is not that of another, nor a client's own that of a user.
+    It differs between issuers, and between a client's own subject and a user's.
     """
     token = get_access_token()
     if token is None:
@@ -349,4 +361,4 @@ def subject_of_request() -> str | None:
     claims = token.claims or {}
     subject, issuer = claims.get("sub"), claims.get("iss")
     parts = ("sub", issuer, subject) if subject else ("client", issuer, token.client_id)
-    return json.dumps(parts, default=str)  # whatever is in a part, it can't pass for two of them
+    return json.dumps(parts, default=str)  # so that no text in one part can pass for two parts

@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse
 
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.errors import SettingsError
-from agent_utilities.server.sessions import caller_of
+from agent_utilities.seam.caller import caller_of
 from agent_utilities.usage.feature import subject_of_request
 from tests.access.team import Team, bearing
 from tests.background_tasks import ask as ask_of_task
@@ -163,8 +163,8 @@ class TestWithoutATransportThatHasCallers:
     async def test_the_start_over_stdio_says_that_they_do_not(self, tmp_path: Path) -> None:
         server = Team(tmp_path).server()
         server.transport = "stdio"
-        server.features.complete(server)
-        said = server.features.gathered("start_lines")
+        server.complete()
+        said = server.features.start_lines()
         assert "rules of access do not apply over stdio: there is no token" in said
         assert server.auth is None
 

@@ -17,11 +17,11 @@ from agent_utilities.access import feature, token_file
 from agent_utilities.access.token_file import TokenFile, read_tokens, revoke_token
 from agent_utilities.errors import InputError
 from agent_utilities.runtime import process_io
+from agent_utilities.seam.events import PolicyChanged
+from agent_utilities.seam.feature import NOT_TAKEN, Feature
+from agent_utilities.seam.request import Request
 from agent_utilities.selection.merge import Narrowing
 from agent_utilities.selection.model import Selection
-from agent_utilities.server.events import PolicyChanged
-from agent_utilities.server.feature import NOT_TAKEN, Feature
-from agent_utilities.server.request import Request
 from tests.access.team import SETTINGS, Team
 from tests.every import every
 from tests.runtime.odd_files import ODD

@@ -12,7 +12,8 @@ import pytest
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.access.feature import AccessControl
 from agent_utilities.errors import SettingsError
-from agent_utilities.server.sessions import Caller
+from agent_utilities.seam.caller import Caller
+from agent_utilities.seam.host import find
 from tests.access.team import SETTINGS, Team
 from tests.every import every
 
@@ -21,8 +22,8 @@ WITHOUT_RULES = SETTINGS.partition("[[access]]")[0]
 
 
 def access_of(server: AgentServer) -> AccessControl:
-    server.features.complete(server)
-    found = server.feature(AccessControl)
+    server.complete()
+    found = find(server, AccessControl)
     assert found is not None
     return found
 
@@ -38,7 +39,7 @@ class TestStart:
         team = Team(tmp_path)
         team.token("ann")
         server = team.server()
-        server.features.complete(server)
+        server.complete()
         assert access_of(server).health() == {}
         assert server.health()["status"] == "starting"
 
@@ -87,7 +88,7 @@ class TestStart:
         environ = {"MCP_GRAPH": "off", "MCP_CONFIG_FILE": "none", f"MCP_AUTH_{other.upper()}": given}
         server = create_mcp_server("mine", environ=environ, auth=StaticTokenVerifier({}))
         with pytest.raises(SettingsError, match="a login beside the one of the server's author"):
-            server.features.complete(server)
+            server.complete()
 
 
 class TestGrants:

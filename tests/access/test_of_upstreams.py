@@ -14,6 +14,7 @@ from agent_utilities import create_gateway
 from agent_utilities.access.quotas import Quotas
 from agent_utilities.gateway.feature import Upstreams
 from agent_utilities.gateway.upstreams.configuration.config_files import read_servers
+from agent_utilities.seam.host import find
 from tests.access.bounded import said
 from tests.every import every
 from tests.gateway.gateways import served
@@ -74,7 +75,7 @@ async def test_that_come_where_there_were_none_are_told_not_to_hold(
 ) -> None:
     gateway = create_gateway(config(one=None), environ=environ(tmp_path))
     async with Client(gateway):
-        assert gateway.feature(Quotas) is None
+        assert find(gateway, Quotas) is None
         await part(gateway, Upstreams).reload(read_servers(config(one={"calls_per_minute": 2}), environ(tmp_path)))
     assert "the quotas of one are not held" in caplog.text
 

@@ -15,11 +15,12 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from agent_utilities import Feature, create_mcp_server
 from agent_utilities.access import quotas as feature
 from agent_utilities.access.quotas import Quotas
+from agent_utilities.seam.caller import Caller
+from agent_utilities.seam.events import PolicyChanged
+from agent_utilities.seam.feature import NOT_TAKEN, Refusal
+from agent_utilities.seam.host import find
+from agent_utilities.seam.request import Call, Request, ToolCalled
 from agent_utilities.selection.model import NOTHING
-from agent_utilities.server.events import PolicyChanged
-from agent_utilities.server.feature import NOT_TAKEN, Refusal
-from agent_utilities.server.request import Call, Request, ToolCalled
-from agent_utilities.server.sessions import Caller
 from tests.access.bounded import Bounded, Clock, metrics, said
 from tests.background_tasks import ask as ask_task
 from tests.background_tasks import tasks_extension
@@ -340,9 +341,9 @@ class TestTold:
 
     async def test_at_the_start(self, tmp_path: Path) -> None:
         server = Bounded(tmp_path, quota("person", "calls_per_minute = 1")).server()
-        server.features.complete(server)
+        server.complete()
         told = "calls are bounded by quotas, which are counted in this process"
-        assert told in server.features.gathered("start_lines")
+        assert told in server.features.start_lines()
 
 
 async def test_a_flood_of_persons_takes_no_more_memory_than_so_many(
@@ -351,7 +352,7 @@ async def test_a_flood_of_persons_takes_no_more_memory_than_so_many(
     monkeypatch.setattr(feature, "_N_COUNTED", 50)
     team = Bounded(tmp_path, quota("person", "calls_per_minute = 1\ncalls_at_once = 1"))
     server = team.server()
-    server.features.complete(server)
+    server.complete()
     quotas = part(server, Quotas)
     for number in range(200):
         request = await server.request(NOTHING, method="tools/call", caller=Caller("issuer", f"person {number}"))
@@ -393,5 +394,5 @@ async def test_nothing_of_a_request_is_kept_once_it_is_answered(tmp_path: Path) 
 
 async def test_without_quotas_nothing_of_it_is_there(tmp_path: Path) -> None:
     server = Bounded(tmp_path, "").server()
-    server.features.complete(server)
-    assert server.feature(Quotas) is None
+    server.complete()
+    assert find(server, Quotas) is None

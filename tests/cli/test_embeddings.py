@@ -15,7 +15,7 @@ import pytest
 
 from agent_utilities.cli import embeddings
 from agent_utilities.cli.app import main
-from agent_utilities.query.ranking import minilm_files
+from agent_utilities.query.ranking import minilm
 from agent_utilities.query.ranking.open import has_minilm
 from tests.every import every
 

@@ -58,9 +58,9 @@ async def test_without_what_negotiates_upstreams_are_greeted_as_before_and_the_s
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gateway = create_gateway({"mcpServers": {}}, environ={"MCP_GRAPH": "off"})
-    assert not any("mcp" in line for line in gateway.features.gathered("start_lines"))
+    assert not any("mcp" in line for line in gateway.features.start_lines())
     monkeypatch.setitem(sys.modules, "mcp.client._probe", None)
     line = f"upstreams are greeted as before 2026-07-28, since mcp {version('mcp')} has no negotiate_auto"
-    assert line in gateway.features.gathered("start_lines")
+    assert line in gateway.features.start_lines()
     await sdk_client.negotiate(session := Session())  # type: ignore[arg-type]
     assert session.greeted == "initialize"

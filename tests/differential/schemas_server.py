@@ -15,7 +15,7 @@ from fastmcp.tools.base import Tool, ToolResult
 
 from agent_utilities import create_mcp_server
 from agent_utilities.catalog.document import ToolServer
-from agent_utilities.server.tool_origin import ForeignTool, ToolOrigin
+from agent_utilities.seam.components import ForeignTool, ToolOrigin
 from tests.differential.values import any_schema, object_schema
 
 

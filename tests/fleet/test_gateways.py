@@ -13,6 +13,7 @@ from fastmcp import Client
 
 from agent_utilities.gateway.logins.feature import Logins
 from agent_utilities.gateway.upstreams.http.account import Account
+from agent_utilities.seam.host import SharedState, find
 from agent_utilities.state.redis_state import WAIT_S, RedisState
 from tests.fleet.processes.replicas import Shared, until
 from tests.gateway.logins.gateways import LOGGED_IN, Office, asked, has_login, logged_in, office, told
@@ -47,7 +48,7 @@ async def another(at: Office, kept: Path, **environ: str) -> AsyncIterator[Offic
 
 def account(at: Office, person: str = "ann") -> Account:
     """Return somebody's login at the server behind, as a replica that serves them holds it."""
-    logins = at.gateway.feature(Logins)
+    logins = find(at.gateway, Logins)
     assert logins is not None
     return logins._held["local", person]._accounts["mail"]
 
@@ -199,7 +200,7 @@ class TestWhereRedisIsGone:
             shared.kill()
             async with here.restarted(**shared.environ) as again:
                 assert await read(again, again.ann) == MAIL
-                state = again.gateway.state
+                state = again.gateway.offered(SharedState)[0].redis
                 assert state is not None
                 assert "redis" in state.cause
             shared.start()

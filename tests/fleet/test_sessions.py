@@ -14,7 +14,8 @@ import pytest
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.fleet import sessions
 from agent_utilities.fleet.feature import Fleet
-from agent_utilities.server.wire import request
+from agent_utilities.seam.host import find
+from agent_utilities.server.wire import selection_middleware as request
 from agent_utilities.state.redis_state import RedisState
 from tests.access.team import Team
 from tests.fleet.processes.replicas import Shared, until
@@ -296,7 +297,7 @@ async def test_goes_on_here_while_redis_is_gone_and_is_told(redis_here: Shared) 
         assert "write_note" in [tool["name"] for tool in answer["tools"]]
         assert told["cause"].startswith("redis")
         assert ready["state"]["status"] == "apart"
-        fleet = server.feature(Fleet)
+        fleet = find(server, Fleet)
         assert fleet is not None
         fleet.state._rests_until_s = 0.0  # which is over a second later
         assert "write_note" in await talk.listed(one)
@@ -342,7 +343,7 @@ async def test_tells_for_a_while_that_redis_lost_what_it_had_though_it_began_lat
         early, late = Talk(), Talk()
         await early.begin(one)
         assert told(await early.send(one, "tools/list")) is None
-        await until(lambda: server.features.get(Fleet)._news._begun == b"long ago")  # it has looked
+        await until(lambda: find(server, Fleet)._news._begun == b"long ago")  # it has looked
         redis_here.flush()
         await until(lambda: len(redis_here.admin.keys("agent-utilities:notes:session:*")) == 1)
         await late.begin(one)
@@ -386,9 +387,9 @@ async def test_is_not_unknown_while_another_replica_may_write_it_back_as_late_as
         own, others = Talk(), Talk()
         await own.begin(one)
         others.headers["mcp-session-id"] = "0" * 32
-        await until(lambda: server.features.get(Fleet)._news._begun == b"long ago")  # it has looked
+        await until(lambda: find(server, Fleet)._news._begun == b"long ago")  # it has looked
         redis_here.flush()
-        await until(lambda: server.features.get(Fleet)._news._begun != b"long ago")  # and has written back
+        await until(lambda: find(server, Fleet)._news._begun != b"long ago")  # and has written back
         redis_here.admin.set("agent-utilities:notes:begun", "long ago", ex=1000)
         assert (await others.send(one, "tools/list")).status_code == 503
 

@@ -7,6 +7,7 @@ import pytest
 from agent_utilities import create_mcp_server
 from agent_utilities.errors import SettingsError
 from agent_utilities.gateway.upstreams.sealed_store import new_key
+from agent_utilities.seam.host import SharedState, find
 from tests.every import every
 
 KEY = new_key()
@@ -26,7 +27,7 @@ REDIS = "redis://127.0.0.1:9/0"
 def test_are_refused(given: dict[str, str], told: str, source: str) -> None:
     server = create_mcp_server("notes", environ={"MCP_GRAPH": "off", **given})
     with pytest.raises(SettingsError) as refused:
-        server.features.complete(server)
+        server.complete()
     assert told in str(refused.value)
     assert source in str(refused.value)
     assert "secret@" not in str(refused.value)
@@ -63,7 +64,7 @@ def test_are_refused(given: dict[str, str], told: str, source: str) -> None:
 def test_tell_nothing_of_a_password_whose_url_can_not_be_read(url: str) -> None:
     server = create_mcp_server("notes", environ={"MCP_GRAPH": "off", "MCP_STATE_URL": url, "MCP_SECRET_KEY": KEY})
     with pytest.raises(SettingsError) as refused:
-        server.features.complete(server)
+        server.complete()
     assert "SECRET@" not in str(refused.value)
     assert "SECRET" not in str(refused.value).replace("MCP_SECRET_KEY", "")
     assert "MCP_STATE_URL" in str(refused.value)
@@ -84,5 +85,5 @@ def test_tell_nothing_of_a_password_whose_url_can_not_be_read(url: str) -> None:
 )
 def test_of_any_form_that_redis_py_has_are_taken(url: str) -> None:
     server = create_mcp_server("notes", environ={"MCP_GRAPH": "off", "MCP_STATE_URL": url, "MCP_SECRET_KEY": KEY})
-    server.features.complete(server)
-    assert server.state is not None
+    server.complete()
+    assert find(server, SharedState) is not None

@@ -10,8 +10,9 @@ import pytest
 
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.fleet.feature import Fleet, _events
-from agent_utilities.server.feature import Feature
-from agent_utilities.server.request import Request
+from agent_utilities.seam.feature import Feature
+from agent_utilities.seam.host import find
+from agent_utilities.seam.request import Request
 from tests.fleet.processes.replicas import Shared
 from tests.fleet.test_sessions import Talk, replica
 from tests.server.in_process import web_of
@@ -31,7 +32,7 @@ class Visited(Feature):
 
     name, keeps = "visited", Visits
 
-    async def after_call(self, request: Request, call: Any, result: dict[str, Any]) -> dict[str, Any]:
+    async def after_request(self, request: Request, result: dict[str, Any], call: Any) -> dict[str, Any]:
         assert request.session is not None
         n = request.session.update(self.name, Visits(), lambda before: Visits(before.n + 1)).n
         return {**result, "_meta": {"visits": n}}
@@ -64,7 +65,7 @@ async def test_what_is_known_to_newer_ones_alone_stays(redis_here: Shared) -> No
         talk = Talk()
         await talk.begin(old)
         await talk.call(old, "write_note")
-        fleet = server.feature(Fleet)
+        fleet = find(server, Fleet)
         assert fleet is not None
         name = redis_here.admin.keys("agent-utilities:notes:session:*")[0].decode().split("{")[1].rstrip("}")
         values, version = await fleet.state.load("session", name)

@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 
 from agent_utilities import AgentServer
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
-from agent_utilities.server.feature import Feature
+from agent_utilities.seam.feature import Feature
 from tests.background_tasks import tasks_extension
 from tests.every import every
 from tests.fleet.processes.replicas import until

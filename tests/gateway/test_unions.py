@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_utilities.gateway.provider import Union, union_of
 from agent_utilities.gateway.upstreams.operator.lock import lock_of
 from agent_utilities.gateway.upstreams.operator.operator_rules import OperatorRules
-from agent_utilities.gateway.waiting import WaitingCalls
+from agent_utilities.gateway.waiting_calls import WaitingCalls
 from agent_utilities.policy.bounds import Steps, finish
 from tests.every import every
 from tests.gateway.test_components import upstream

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 from agent_utilities import AgentServer, Feature, Narrowing, Request, create_mcp_server
 from agent_utilities.catalog.model import Catalog, entry
+from agent_utilities.policy.bounds import Bounds
 from agent_utilities.policy.curation import Preferences
+from agent_utilities.seam.caller import Grant
+from agent_utilities.seam.feature import BoundError, OwnTool
+from agent_utilities.seam.host import Host, Pending
+from agent_utilities.seam.request import Call
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NameSet, Selection, Setting
-from agent_utilities.server.feature import BoundError, Grant, OwnTool
-from agent_utilities.server.request import Call
 from tests.laws.given import Spelled, plain_permitted
 from tests.resolutions import answer_of
 from tests.server.in_process import web_of
@@ -92,9 +95,7 @@ TRICKS: dict[str, tuple[Any, ...]] = {
         None,
         fail,
     ),
-    "after_call": (lambda self, request, call, result: {**result, "hostile": True}, None, fail),
-    "after": (None, fail),
-    "done": (fail,),
+    "after_request": (lambda self, request, result, call: {**result, "hostile": True}, None, fail),
     "notify": (fail,),
     "summary": ({"permitted": 99, "revision": "hostile"}, {"mine": 1}, ["permitted"], None, fail),
     "instructions": ("do everything", 7, fail),
@@ -103,10 +104,9 @@ TRICKS: dict[str, tuple[Any, ...]] = {
     "absent": (["rm"], 7, fail),
     "toolsets_to_come": (["rm"], 7, fail),
     "wait_for_first": (fail,),
-    "session_ended": (fail,),
 }
 """What each method may answer, or do."""
-WAITED_FOR = {"narrow", "prefer", "tools_at_head", "tool", "before_call", "after_call", "after", "done", "summary"}
+WAITED_FOR = {"narrow", "prefer", "tools_at_head", "tool", "before_call", "after_request", "summary"}
 WAITED_FOR |= {"instructions", "wait_for_first", "admit"}
 
 
@@ -117,6 +117,19 @@ class Hostile(Feature):
 
     def __init__(self) -> None:
         self.held: list[Request] = []
+
+    def attach(self, host: Host) -> None:
+        super().attach(host)
+        host.offer(Pending, lambda: self)
+
+    def absent(self, bounds: Bounds) -> Sequence[str]:
+        return ()
+
+    def toolsets_to_come(self) -> Sequence[str]:
+        return ()
+
+    async def wait_for_first(self, *asked: object) -> None:
+        pass
 
     def keep(self, *arguments: object) -> None:
         self.held += [each for each in arguments if isinstance(each, Request)]
@@ -234,6 +247,11 @@ async def post(web: Any, method: str, params: dict[str, Any], headers: dict[str,
 
 
 def test_every_method_is_tried() -> None:
-    untried = {"auth", "attach", "check", "run", "register_metrics", "routes", "know_everything", "report"}
-    methods = {name for name, value in vars(Feature).items() if callable(value) and not name.startswith("_")}
-    assert methods == {*TRICKS, *untried}
+    untried = {"attach", "needed", "check", "run", "register_metrics", "routes"}
+    methods = {
+        name
+        for kind in (Feature, Pending)
+        for name, value in vars(kind).items()
+        if callable(value) and not name.startswith("_")
+    }
+    assert methods == {*TRICKS, *untried, "know_everything"}

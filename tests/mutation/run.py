@@ -38,7 +38,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "usage": ("usage",),
     "access, state": ("access", "state"),
     "gateway": ("gateway", "protocol"),
-    "server": ("server", "compat", "server_factory.py"),
+    "server": ("server", "seam", "compat", "server_factory.py"),
     "selection, policy": ("selection", "policy"),
     "catalog, search": ("catalog", "search"),
     "page, fleet, context": ("page", "fleet", "context"),

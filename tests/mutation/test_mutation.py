@@ -79,7 +79,7 @@ class TestRooms:
     @every(
         ("file", "room"),
         [
-            ("agent_utilities/server/feature.py", "server"),
+            ("agent_utilities/seam/feature.py", "server"),
             ("agent_utilities/server_factory.py", "server"),
             ("agent_utilities/query/graph/base.py", "query"),
             ("agent_utilities/settings.py", "runtime"),

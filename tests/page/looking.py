@@ -10,6 +10,7 @@ import httpx2
 
 from agent_utilities import AgentServer
 from agent_utilities.page.feature import Page
+from agent_utilities.seam.host import find
 from tests.server.in_process import web_of
 
 ORIGIN = {"origin": "http://127.0.0.1"}
@@ -35,8 +36,8 @@ async def logged_in(server: AgentServer, token: str) -> AsyncIterator[httpx2.Asy
 
 def key_of(server: AgentServer) -> str:
     """Return the key of the page's link."""
-    server.features.complete(server)
-    page = server.feature(Page)
+    server.complete()
+    page = find(server, Page)
     assert page is not None
     return page.key
 

@@ -13,6 +13,7 @@ import pytest
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.access.feature import AccessControl
 from agent_utilities.access.token_file import read_tokens, revoke_token
+from agent_utilities.seam.host import find
 from tests.access.team import Team
 from tests.every import every
 from tests.page.looking import ORIGIN, form_key, key_of, logged_in, opened
@@ -232,7 +233,7 @@ class TestTokens:
         async with logged_in(server, token) as web:
             before = (await web.get("/")).status_code
             revoke_token(team.tokens, "ann")
-            access = server.feature(AccessControl)
+            access = find(server, AccessControl)
             assert access is not None
             assert access.tokens is not None
             access.tokens.file = read_tokens(team.tokens)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 def bound(server: AgentServer, address: str, port: int | None = 8123) -> AgentServer:
     """Return a server as it is when it has bound an address itself."""
-    server.address, server.port, server.greeting.is_ours = address, port, True
+    server.address, server.greeting.is_ours = (address, port), True
     return server
 
 
@@ -87,7 +87,7 @@ class TestWhereOthersReachIt:
     @every("address", ["0.0.0.0", None])
     async def test_is_not_said(self, address: str | None, capsys: pytest.CaptureFixture[str]) -> None:
         server = notes()
-        server.address, server.port, server.greeting.is_ours = address, 8123, True
+        server.address, server.greeting.is_ours = address and (address, 8123), True
         async with web_of(server) as web:
             await server.greeting.say()
             assert (await web.get("/health")).status_code == 200

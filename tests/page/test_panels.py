@@ -15,8 +15,8 @@ import httpx2
 import pytest
 
 from agent_utilities import AgentServer
-from agent_utilities.page.feature import Table
 from agent_utilities.page.site import _as_csv
+from agent_utilities.seam.panel import Table
 from tests.access.team import Team
 from tests.every import every
 from tests.page.looking import ORIGIN, form_key, logged_in, opened

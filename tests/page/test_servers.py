@@ -16,9 +16,9 @@ import pytest
 
 from agent_utilities import create_gateway
 from agent_utilities.gateway.upstreams.operator.lock import Change, Key
-from agent_utilities.page.feature import PageError, Reader
 from agent_utilities.page.servers import PANEL, differences
-from agent_utilities.server.sessions import NOBODY, Caller
+from agent_utilities.seam.caller import NOBODY, Caller
+from agent_utilities.seam.panel import PageError, Reader
 from tests.access.team import Team
 from tests.every import every
 from tests.gateway.test_lock import ROOT, Served

@@ -17,9 +17,10 @@ from starlette.types import Receive, Scope, Send
 
 from agent_utilities import create_mcp_server
 from agent_utilities.page import feature as module
-from agent_utilities.page.feature import N_KEPT, Reader, Tail
-from agent_utilities.server.events import PolicyChanged
-from agent_utilities.server.sessions import NOBODY
+from agent_utilities.page.feature import N_KEPT, Tail
+from agent_utilities.seam.caller import NOBODY
+from agent_utilities.seam.events import PolicyChanged
+from agent_utilities.seam.panel import Reader
 from tests.access.team import Team
 from tests.every import every
 from tests.page.serving import server as serving

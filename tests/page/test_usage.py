@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from agent_utilities.server.events import PolicyChanged
+from agent_utilities.seam.events import PolicyChanged
 from agent_utilities.usage.model import DAY_MS, Call, Listed, Search, UsageBounds
 from agent_utilities.usage.store import UsageStore
 from tests.access.team import Team

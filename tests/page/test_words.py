@@ -16,8 +16,8 @@ from agent_utilities.query.ranking.answerability import PastRequests
 from agent_utilities.query.ranking.arrays import Scores
 from agent_utilities.query.ranking.lexical import LexicalRanker
 from agent_utilities.query.ranking.open import has_minilm, open_hybrid
+from agent_utilities.seam.events import Event
 from agent_utilities.selection.model import NOTHING
-from agent_utilities.server.events import Event
 from tests.access.team import Team
 from tests.every import every
 from tests.gateway.capabilities.capable import gateway

@@ -13,9 +13,9 @@ from agent_utilities import create_mcp_server
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.cli.evaluation.data import read_tools
 from agent_utilities.query.introspection import Introspection, caller_scope
+from agent_utilities.seam.components import given_name
+from agent_utilities.seam.whole_catalog import WholeCatalog
 from agent_utilities.selection.model import NOTHING
-from agent_utilities.server.surface.surface import Surface
-from agent_utilities.server.tool_origin import given_name
 from tests.every import every
 
 pytestmark = pytest.mark.anyio
@@ -37,16 +37,16 @@ async def test_the_index_served_is_the_index_measured(tmp_path: Path) -> None:
     server.mount(servers["music"])
     (tmp_path / "tools.jsonl").write_text("\n".join(map(json.dumps, ROWS)), encoding="utf-8")
     measured = {tool.document for tool in read_tools(tmp_path / "tools.jsonl")}
-    served = await Introspection(server, lambda: None).live_tools()
+    served = await Introspection(server, server.offered(WholeCatalog)[0], lambda: None).live_tools()
     assert set(served.documents) == measured
 
 
 def test_scopes_that_hold_different_tools_are_told_apart_whatever_the_names() -> None:
-    surface = Surface({})
+    server = create_mcp_server("scopes", environ={})
     catalog = Catalog(tuple(entry("tool", name) for name in ("a, b", "a,b", "a", "b", "c")))
     refusals = [frozenset({"a,b"}), frozenset({"a, b"}), frozenset({"a", "b"}), frozenset({"a"}), frozenset[str]()]
-    verdict = surface.verdict(NOTHING, shapes_lists=False)
-    scopes = [caller_scope(surface, verdict, catalog, refused) for refused in refusals]
+    verdict, whole = server.verdict(NOTHING), server.offered(WholeCatalog)[0]
+    scopes = [caller_scope(whole, verdict, catalog, refused) for refused in refusals]
     assert len({each.names() for each in scopes}) == len({each.digest for each in scopes}) == len(refusals)
 
 

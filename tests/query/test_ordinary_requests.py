@@ -17,6 +17,7 @@ import httpx2
 import pytest
 
 from agent_utilities.query.ranking.open import has_minilm
+from tests.every import every
 from tests.query.graph.wrapped import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]

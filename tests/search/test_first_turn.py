@@ -11,7 +11,7 @@ from fastmcp import Client
 from agent_utilities import AgentServer
 from agent_utilities.selection.model import RankedTool, Resolution
 from tests.parts import query_of
-from tests.search.test_turns import Heard, listed, shop
+from tests.search.test_active_set import Heard, listed, shop
 
 pytestmark = pytest.mark.anyio
 

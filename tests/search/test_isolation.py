@@ -13,9 +13,9 @@ import pytest
 from fastmcp import Client, Context
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 
-from agent_utilities.search.turns import kept as kept_of
+from agent_utilities.seam.session import Session
+from agent_utilities.search.active_set import kept as kept_of
 from agent_utilities.server import sessions
-from agent_utilities.server.sessions import Session
 from tests.every import every
 from tests.search.conversation import InSession, Stateless, names_in, result_of
 from tests.server.in_process import web_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fastmcp import Client
 
-from tests.search.test_turns import shop
+from tests.search.test_active_set import shop
 
 pytestmark = pytest.mark.anyio
 TOP = ["tool_search", "call_tool", "create_invoice", "create_branch"]

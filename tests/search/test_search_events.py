@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agent_utilities import create_mcp_server
-from agent_utilities.search.turns import EventName, SearchEvent
+from agent_utilities.search.active_set import EventName, SearchEvent
 from agent_utilities.server.feature_list import FeatureList
 from agent_utilities.server.metrics import Metrics
 

@@ -12,8 +12,8 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agent_utilities import selection_headers
-from agent_utilities.search.turns import TURN, SearchEvent
-from agent_utilities.server.events import Event
+from agent_utilities.seam.events import Event
+from agent_utilities.search.active_set import TURN, SearchEvent
 from demo.office import office_server
 from tests.every import every_of
 from tests.gateway.upstreams.processes import until

@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 import pytest
 
 from agent_utilities.server.command_line.listing import print_listing
-from tests.search.test_turns import shop
+from tests.search.test_active_set import shop
 from tests.server.in_process import ask, web_of
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.server.http import StarletteWithLifespan
 
 from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.server.events import ToolsChanged
+from agent_utilities.seam.events import ToolsChanged
 
 
 async def said_at_start(server: AgentServer, capsys: pytest.CaptureFixture[str], level: str | None = None) -> list[str]:

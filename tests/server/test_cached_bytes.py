@@ -17,7 +17,7 @@ from agent_utilities.selection.model import Selection
 from agent_utilities.selection.parse import read_request
 from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.server.surface.surface import Surface
-from agent_utilities.server.wire.request import SelectionMiddleware
+from agent_utilities.server.wire.selection_middleware import SelectionMiddleware
 from tests.every import every
 from tests.server.servers import log_server
 from tests.wire.processes import Launch, served

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastmcp.server.auth import AccessToken
 
-from agent_utilities.server.sessions import of_token
+from agent_utilities.seam.caller import of_token
 from tests.every import every
 from tests.laws.given_access import rules_of
 

@@ -19,8 +19,8 @@ from fastmcp.server import create_proxy
 from mcp_types import PromptReference
 
 from agent_utilities import AgentServer, create_mcp_server
+from agent_utilities.seam.request import ToolCalled
 from agent_utilities.selection.channels import META_KEY
-from agent_utilities.server.request import ToolCalled
 from tests.access.team import Team
 from tests.every import every
 from tests.server.servers import log_server, over_http, tool_names

@@ -9,8 +9,8 @@ from fastmcp.tools.base import Tool
 
 from agent_utilities import create_mcp_server
 from agent_utilities.runtime import waiting
+from agent_utilities.seam.components import Traits
 from agent_utilities.server.surface.catalogs import CatalogReader
-from agent_utilities.server.surface.components import Traits
 
 pytestmark = pytest.mark.anyio
 

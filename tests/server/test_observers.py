@@ -10,11 +10,11 @@ from agent_utilities import AgentServer, selection_headers
 from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import decide
+from agent_utilities.seam.events import Decided, Event, RequestServed
+from agent_utilities.seam.request import Request, ToolCalled, ToolsListed
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING, Resolution
-from agent_utilities.server.events import Decided, Event, RequestServed
 from agent_utilities.server.metrics import Metrics
-from agent_utilities.server.request import Request, ToolCalled, ToolsListed
 from tests.every import every
 from tests.resolutions import answer_of
 from tests.server.servers import log_server, over_http, tool_names

@@ -10,7 +10,7 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 
-from agent_utilities.server.feature import Feature
+from agent_utilities.seam.feature import Feature
 from tests.every import every
 from tests.server.in_process import ask, listed, web_of
 from tests.server.servers import log_server, over_http, running, tool_names

@@ -13,8 +13,8 @@ import pytest
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 
 from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.server.sessions import address_of
-from agent_utilities.server.wire import request
+from agent_utilities.seam.caller import address_of
+from agent_utilities.server.wire import selection_middleware as request
 from tests.access.team import Team
 from tests.every import every
 from tests.fleet.processes.replicas import until

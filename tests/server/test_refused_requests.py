@@ -16,7 +16,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
 from agent_utilities import AgentServer
-from agent_utilities.server.wire import request
+from agent_utilities.server.wire import selection_middleware as request
 from tests.access.team import Team, bearing
 from tests.every import every
 from tests.server.servers import log_server

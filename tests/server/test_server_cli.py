@@ -316,7 +316,7 @@ class TestAnAddressWithoutAPort:
             mcp = create_mcp_server("own")
             given = {"sockets": [bound], "host": "127.0.0.1"}
             with at_an_address(mcp, given):
-                assert mcp.port == bound.getsockname()[1]
+                assert mcp.address[1] == bound.getsockname()[1]
 
 
 def at_end_of_input(command: list[str], environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,8 @@ import pytest
 from fastmcp import Context
 
 from agent_utilities import create_mcp_server
-from agent_utilities.server.sessions import Session, shorten
+from agent_utilities.seam.session import Session
+from agent_utilities.server.callers import shorten
 from tests.every import every
 from tests.server.in_process import web_of
 from tests.wire.wires import INITIALIZE

@@ -7,8 +7,9 @@ from fastmcp.tools.base import Tool
 
 from agent_utilities import create_mcp_server
 from agent_utilities.compat.fastmcp_server import as_over_stdio
+from agent_utilities.seam.events import Pinned
 from agent_utilities.selection.active import AUTO
-from agent_utilities.selection.model import NOTHING
+from agent_utilities.selection.model import NOTHING, NameSet
 from agent_utilities.selection.parse import read_cli, read_request
 from agent_utilities.server.surface.operator import Operator
 from agent_utilities.server.surface.surface import Surface
@@ -59,5 +60,5 @@ class TestWhoMayHaveToolsDeferred:
 
     def test_a_limit_that_a_caller_gives_takes_nothing_of_what_the_operator_defers(self) -> None:
         surface = Surface({"MCP_ENABLED_TOOLS": "git_*"})
-        surface.operator.defers_by_default = AUTO
+        surface.pin(Pinned(NameSet(), None, AUTO))
         assert surface.merged(read_request(b"max_tools=3", ())).preferences.deferral.defers(51)

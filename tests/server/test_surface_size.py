@@ -14,9 +14,9 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 
 from agent_utilities import create_mcp_server
 from agent_utilities.catalog.context import n_tokens
+from agent_utilities.seam.components import as_models_read
 from agent_utilities.selection.parse import read_cli
 from agent_utilities.server.command_line.listing import print_listing
-from agent_utilities.server.surface.components import as_models_read
 from tests.every import every
 from tests.server.in_process import web_of
 from tests.server.servers import log_server, said_at_start

@@ -6,7 +6,7 @@ import pytest
 from fastmcp import FastMCP
 
 from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.server.tool_origin import ToolFacts
+from agent_utilities.seam.host import ToolFacts
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +18,7 @@ def look(path: str) -> str:
 
 async def facts(server: AgentServer) -> ToolFacts:
     await server.components("tool")
-    return server.known_tools.named(await server.catalog("tool"), "look")
+    return server.tool_facts(await server.catalog("tool"), "look")
 
 
 async def test_are_those_of_the_server_that_has_it_by_now() -> None:

@@ -13,8 +13,8 @@ from tests.every import every
 
 PLACES = {
     "graph.base": "query.graph.base",
-    "mcp.feature": "server.feature",
-    "mcp.request": "server.request",
+    "mcp.feature": "seam.feature",
+    "mcp.request": "seam.request",
     "ranking.terms": "query.ranking.terms",
     "router.tool_router": "search.tool_router",
     "upstream.configuration.config_files": "gateway.upstreams.configuration.config_files",

@@ -19,7 +19,7 @@ from agent_utilities import selection_meta
 from agent_utilities.cli.explain import explain
 from agent_utilities.selection.channels import META_KEY
 from tests.every import every, every_of
-from tests.search.test_turns import Heard
+from tests.search.test_active_set import Heard
 from tests.wire.large_server import DENIED, ENTRY, NAMES, UNFIT
 from tests.wire.processes import Launch, served
 

@@ -1,4 +1,4 @@
-"""The record of calls on one server: begun with it where `audit_file` names a file, told of, and ended with it."""
+"""The audit feature: opens the record of calls with the server where `audit_file` is set, and closes it with it."""
 
 from __future__ import annotations
 
@@ -17,74 +17,71 @@ from agent_utilities.access.record.chain import ENOUGH
 from agent_utilities.access.record.log import AuditLog, RecordFile
 from agent_utilities.access.record.record import REACHED, Record
 from agent_utilities.access.refusals import noted
-from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.compat.telemetry import LogRecord, SeverityNumber, get_logger, get_logger_provider
 from agent_utilities.errors import SettingsError
 from agent_utilities.runtime.process_io import expanded
-from agent_utilities.server.events import Event, LoggedIn, PolicyChanged
-from agent_utilities.server.feature import Feature
+from agent_utilities.seam.events import Event
+from agent_utilities.seam.feature import Feature
+from agent_utilities.seam.host import CallRecord, Host
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from agent_utilities.server.agent_server import AgentServer
 
 TELEMETRY = "otel"
-"""What stands for OpenTelemetry's logs in place of a file."""
+"""The value of `audit_file` for OpenTelemetry's logs in place of a file."""
 _DAY_S = 86_400
 _OF_TOKENS = (401, 403)
-"""Told where a token came with the request: clients ask without one to learn where to log in."""
+"""Statuses that are recorded only for requests with a token: clients send one without it to discover the login."""
 _STATUSES = frozenset((400, *_OF_TOKENS, 421, 503))
 _MINUTE_S = 60
 _REFUSED_A_MINUTE = 300
-"""Lines for requests that are refused before it is known who asks; those beyond are counted in one."""
+"""The most lines a minute for requests refused before their caller is known; further ones are counted in one line."""
 
 
 class Audit(Feature):
-    """Has the host record what is called, by whom, and what is refused and changed."""
+    """Records calls and their callers, refusals, and changes of policy."""
 
     name = "audit"
-    hears = (PolicyChanged, LoggedIn)
+    hears = (Event,)
 
-    def attach(self, host: AgentServer) -> None:
-        """Have the host record from its first request on; the file is made when the server starts."""
+    def attach(self, host: Host) -> None:
+        """Offer the record, which holds from the first request on; its file is made when the server starts."""
         super().attach(host)
-        self._settings = host.surface.operator.settings
+        self._settings = host.operator.settings
         self._is_telemetry = self._settings.audit_file == TELEMETRY
         self._record = Record(host, self._new_log(), self._recording)
         self._n_refused = 0
-        host.record = self._record
-        others = low_level_server(host).middleware
-        others.insert(others.index(host.stopping), self._record)  # around all that may refuse a call
+        host.offer(CallRecord, lambda: self._record)
 
     def _new_log(self) -> AuditLog:
-        given = self._settings
-        path = expanded(given.audit_file).absolute()
-        size, age_s = given.audit_max_mb << 20, given.audit_days * _DAY_S
+        settings = self._settings
+        path = expanded(settings.audit_file).absolute()
+        size, age_s = settings.audit_max_mb << 20, settings.audit_days * _DAY_S
         file = OpenTelemetryLogs() if self._is_telemetry else RecordFile(path, size, age_s)
-        opening = {"event": "opened", "server": self.host.name, "pid": os.getpid(), "mode": given.audit_mode}
+        opening = {"event": "opened", "server": self.host.name, "pid": os.getpid(), "mode": settings.audit_mode}
         return AuditLog(file, opening)
 
     def check(self) -> None:
-        """Refuse a file that can't be one, and a record that nobody takes.
+        """Refuse a file that can't be written, and OpenTelemetry where nothing receives the record.
 
         Raises:
-            SettingsError: it is a folder, a device or a link; or OpenTelemetry, which is not set up, or is required.
+            SettingsError: the file is a folder, a device or a link; or OpenTelemetry is not set up, or is required.
         """
-        path, given = self._record.log.file.path, self._settings.audit_file
+        path, value = self._record.log.file.path, self._settings.audit_file
         if self._is_telemetry:
             if self._settings.audit_mode == "required":
                 hint = "name a file: OpenTelemetry does not tell whether a line was taken"
-                raise SettingsError("audit_mode=required beside OpenTelemetry", given, "audit_file", hint)
+                raise SettingsError("audit_mode=required beside OpenTelemetry", value, "audit_file", hint)
             # The API's own provider drops all.
             if type(get_logger_provider()).__module__.startswith("opentelemetry._logs"):
                 hint = "set a provider of its SDK"
-                raise SettingsError("OpenTelemetry logs are not set up", given, "audit_file", hint)
+                raise SettingsError("OpenTelemetry logs are not set up", value, "audit_file", hint)
         elif path.is_symlink() or (path.exists() and not path.is_file()):
-            raise SettingsError("audit_file is no plain file", given, "audit_file", "name a file, or one to be made")
+            raise SettingsError("audit_file is no plain file", value, "audit_file", "name a file, or one to be made")
 
     async def run(self) -> None:
-        """Write until cancelled, then what is left; a server that is started again begins another chain."""
+        """Write until cancelled, then flush; a server that is started again begins another chain."""
         log = self._record.log
         log.start()
         try:
@@ -95,12 +92,9 @@ class Audit(Feature):
             self._record.log = self._new_log()
 
     def notify(self, event: Event) -> None:
-        """Record a change of rules, config, lock or tokens, and a login that somebody has made at an upstream."""
-        match event:
-            case PolicyChanged(what, told):
-                self._record.note("changed", {"what": what, "reason": told})
-            case LoggedIn(issuer, subject, upstream):
-                self._record.note("login", {"issuer": issuer, "subject": subject, "upstream": upstream})
+        """Record the line of an event, if it has one."""
+        if (line := event.recorded()) is not None:
+            self._record.note(*line)
 
     def start_lines(self) -> Sequence[str]:
         is_required = self._settings.audit_mode == "required"
@@ -117,10 +111,10 @@ class Audit(Feature):
             gauge = Gauge(f"mcp_audit_lines_{state}", f"Lines of the audit record: {state}.", registry=registry)
             gauge.set_function(partial(lambda key: int(self._record.log.health()[key]), f"n_{state}"))
 
-    # -- what is refused over HTTP before the SDK's server sees it ---------------------------------------------------
+    # -- requests that are refused over HTTP before the SDK's server sees them -----------------------------------------
 
     def _recording(self, app: ASGIApp) -> ASGIApp:
-        """Return an application around another, which records what that refuses by itself."""
+        """Return ASGI middleware that records the requests which the application refuses by itself."""
 
         async def recording(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -142,7 +136,7 @@ class Audit(Feature):
         return recording
 
     def _note_refused(self, status: int, path: str, body: bytes) -> None:
-        """Record a request that was refused: a stranger may send any number, so not each has a line of its own."""
+        """Record a refused request; since a stranger may send any number, only so many a minute have a line."""
         if not self._n_refused:
             asyncio.get_running_loop().call_later(_MINUTE_S, self._end_minute)
         self._n_refused += 1
@@ -161,14 +155,13 @@ class Audit(Feature):
 
 
 class OpenTelemetryLogs(RecordFile):
-    """OpenTelemetry's logs in the place of a file: the body of each record is a line, as a file would have it."""
+    """OpenTelemetry's logs in place of a file: the body of each log record is a line of the file."""
 
     def __init__(self) -> None:
         super().__init__(Path(TELEMETRY), 0, 0.0)
         self._logger = get_logger("agent_utilities.audit")
 
     def append(self, data: bytes) -> None:
-        """Emit lines."""
         now_ns = time.time_ns()
         for text in data.decode().splitlines():
             self._logger.emit(LogRecord(timestamp=now_ns, severity_number=SeverityNumber.INFO, body=text))

@@ -1,4 +1,4 @@
-"""The record of calls, written by the host around each, so that no feature can leave one out; imported where on."""
+"""The record of calls, written by the host around each, so that no feature can omit one; imported if configured."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from agent_utilities.access.record.chain import ENOUGH, cut, line, n_bytes_of
 from agent_utilities.access.record.log import AuditLog, Fields, RecordError
 from agent_utilities.policy.bounds import fits
 from agent_utilities.policy.decision import Decision
+from agent_utilities.seam.caller import Caller
+from agent_utilities.seam.feature import BoundError, OwnTool, Refusal
+from agent_utilities.seam.request import Call, Request, sender_of
 from agent_utilities.selection.model import fold
-from agent_utilities.server.feature import BoundError, Refusal
-from agent_utilities.server.request import Call, Request, sender_of
-from agent_utilities.server.sessions import Caller
 from agent_utilities.usage.redaction import without_secrets
 
 if TYPE_CHECKING:
-    from agent_utilities.server.agent_server import AgentServer
+    from agent_utilities.seam.host import Host
 
 REACHED = "agent_utilities.recorded"
-"""Where an HTTP request's scope has whether what becomes of it is told by `Record`."""
+"""The key, in an HTTP request's scope, of the mark that `Record` has the request and records its outcome."""
 
 _about: ContextVar[dict[str, Any] | None] = ContextVar("agent_utilities_recorded_call", default=None)
-"""What the lines of the call under way have in common; empty until its first one is written."""
+"""The common fields of the lines of the call under way; empty until its first line is written."""
 
 
 class Record:
-    """Middleware of the SDK's server, outermost: each call has a line before and one after it, a refused one has one.
+    """Outermost middleware of the SDK's server: writes a line before and after each call, and one for a refused call.
 
     Args:
-        host: the server, whose settings say how.
-        log: what is written to.
-        of_http: returns an application around another, which records what that refuses by itself.
+        host: the server, with the settings of the record.
+        log: the log that lines are written to.
+        of_http: makes ASGI middleware that records the requests which an application refuses by itself.
     """
 
-    def __init__(self, host: AgentServer, log: AuditLog, of_http: Callable[[ASGIApp], ASGIApp]) -> None:
+    def __init__(self, host: Host, log: AuditLog, of_http: Callable[[ASGIApp], ASGIApp]) -> None:
         self._host, self.log, self.of_http = host, log, of_http
-        settings = host.surface.operator.settings
+        settings = host.operator.settings
         self._is_required = settings.audit_mode == "required"
         self._arguments = frozenset(fold(name) for name in settings.audit_arguments.replace(",", " ").split())
         self._numbers = count(1)
@@ -67,45 +67,46 @@ class Record:
         if ctx.method != "tools/call":
             return await call_next(ctx)
         about: dict[str, Any] = {}
-        told, problem = {"outcome": "error", "bytes": 0}, ""
+        outcome, problem = {"outcome": "error", "bytes": 0}, ""
         started_s, token = time.perf_counter(), _about.set(about)
         try:
             result = await call_next(ctx)
-            given = result.model_dump(by_alias=True) if isinstance(result, BaseModel) else result or {}
-            told = {"outcome": "error" if given.get("isError") else "ok", "bytes": await n_bytes_of(given)}
+            content = result.model_dump(by_alias=True) if isinstance(result, BaseModel) else result or {}
+            outcome = {"outcome": "error" if content.get("isError") else "ok", "bytes": await n_bytes_of(content)}
             if not about:
-                problem = next((part.get("text", "") for part in given.get("content", ())), "")
+                problem = next((part.get("text", "") for part in content.get("content", ())), "")
             return result
         except BaseException as error:
             problem = str(error) or type(error).__name__
-            told["outcome"] = "error"
+            outcome["outcome"] = "error"
             raise
         finally:
             _about.reset(token)
             ms = round(1000 * (time.perf_counter() - started_s), 3)
-            self.ended(ctx, about, told, {"reason": problem[:ENOUGH], "ms": ms})
+            self.ended(ctx, about, outcome, {"reason": problem[:ENOUGH], "ms": ms})
 
-    def ended(self, ctx: ServerRequestContext[Any, Any], about: Fields, told: Fields, said: Fields) -> None:
-        """Record how a call ended; one that came to no first line was refused."""
+    def ended(self, ctx: ServerRequestContext[Any, Any], about: Fields, outcome: Fields, said: Fields) -> None:
+        """Record how a call ended; a call without a first line was refused."""
         if not about:
             tool = {"tool": str((ctx.params or {}).get("name"))[:ENOUGH], "verdict": "refused"}
             self.note("refused", {**self._who(sender_of(ctx.request)), **tool, **said})
-        elif about["verdict"] == "permitted" or told["outcome"] == "ok":
-            self.note("result", {**about, **told, **said})
+        elif about["verdict"] == "permitted" or outcome["outcome"] == "ok":
+            self.note("result", {**about, **outcome, **said})
 
     async def began(self, request: Request, call: Call, decision: Decision, tied_to: str) -> None:
-        """Record that a call is about to be served: of a tool that its caller may use, or of a name that they may not.
+        """Record that a call is about to be served: of a permitted tool, or of a denied or unknown name.
 
         Raises:
-            Refusal: it can't be recorded, and has to be.
+            Refusal: recording is required, and failed.
         """
         if (about := _about.get()) is None:
             return
         said = {**self._who(request.caller), "revision": tied_to, **await self._verdict(call.name, request, decision)}
         own = {"reason": said.pop("reason", "")}
-        is_told = self._arguments and fits(fold(call.name), self._arguments)
-        asked = {**said, "arguments": cut(call.arguments)} if is_told else said
-        fields = partial(line, "call" if said["verdict"] == "permitted" else "refused", asked, own, without_secrets)
+        has_arguments = self._arguments and fits(fold(call.name), self._arguments)
+        with_arguments = {**said, "arguments": cut(call.arguments)} if has_arguments else said
+        kind = "call" if said["verdict"] == "permitted" else "refused"
+        fields = partial(line, kind, with_arguments, own, without_secrets)
         try:
             await self.log.written(fields) if self._is_required else self.log.note(fields)
         except RecordError as error:
@@ -113,13 +114,13 @@ class Record:
         about |= said
 
     async def _verdict(self, name: str, request: Request, decision: Decision) -> dict[str, Any]:
-        """Return what is said of a name; denied and unknown ones take the same work (law L1)."""
+        """Return the fields on a called name; denied and unknown ones take the same work (law L1)."""
         catalog = decision.catalog
         if name in decision.permitted_names:
-            upstream = self._host.known_tools.named(catalog, name).server
+            upstream = self._host.tool_facts(catalog, name).server
             return {"tool": name, "verdict": "permitted", "upstream": upstream}
         places = catalog.places_by_own_name.get(name, ())
-        if await self._host.features.tool(name, request) is not None:
+        if isinstance(await self._host.component("tool", name), OwnTool):
             return {"tool": name, "verdict": "permitted"}
         if not places:
             return {"tool": name[:ENOUGH], "verdict": "unknown"}
@@ -134,10 +135,9 @@ class Record:
         if caller is not None:
             said |= {"issuer": caller.issuer, "subject": caller.subject, "client": caller.client}
             with suppress(BoundError):
-                grant = self._host.callers.grant_of(caller)
+                grant = self._host.grant_of(caller)
                 said["rule"] = None if grant is None else grant.rule
         return said
 
     def note(self, event: str, said: Fields, **own: str) -> None:
-        """Record an event; what callers may have written stands in `said`, and texts of this server's own beside it."""
         self.log.note(partial(line, event, said, own, without_secrets))

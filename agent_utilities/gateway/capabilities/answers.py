@@ -17,11 +17,11 @@ from agent_utilities.gateway.capabilities.caller import CallerCapabilities, call
 from agent_utilities.gateway.capabilities.model import Capabilities, enable
 from agent_utilities.gateway.capabilities.switching import Switching
 from agent_utilities.runtime.waiting import beside
+from agent_utilities.seam.feature import ALWAYS_LOADED, Answer, OwnTool
+from agent_utilities.seam.request import Request
 from agent_utilities.search.entry_tools import unknown_arguments
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.model import nearest
-from agent_utilities.server.feature import ALWAYS_LOADED, Answer, OwnTool
-from agent_utilities.server.request import Request
 
 CAPABILITY = "capability"
 """The tool's name."""

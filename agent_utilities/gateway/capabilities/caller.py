@@ -13,10 +13,10 @@ from typing import Any, Literal, get_args
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from agent_utilities.gateway.capabilities.model import Active, Outcome, Route, brought, enable, used
+from agent_utilities.seam.events import Event
+from agent_utilities.seam.request import Request
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.model import CALLER_CHANNELS, Channel, FieldName, Selection
-from agent_utilities.server.events import Event
-from agent_utilities.server.request import Request
 
 logger = logging.getLogger("agent_utilities.wire")
 

@@ -26,22 +26,22 @@ from agent_utilities.gateway.capabilities.caller import (
 )
 from agent_utilities.gateway.capabilities.servers import Offer
 from agent_utilities.gateway.capabilities.switching import Switching
-from agent_utilities.gateway.feature import ConfigTaken, Upstreams, UpstreamsRenewed
+from agent_utilities.gateway.feature import ConfigTaken, Upstreams
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import Decision
 from agent_utilities.query.feature import Query
+from agent_utilities.seam.events import Event, SessionEnded, UpstreamsRenewed
+from agent_utilities.seam.feature import Feature, OwnTool
+from agent_utilities.seam.host import Host
+from agent_utilities.seam.request import Call, Request, RequestOver
 from agent_utilities.selection.merge import Narrowing
 from agent_utilities.selection.model import NOTHING, NameSet, Selection
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.events import Event
-from agent_utilities.server.feature import Feature, OwnTool
-from agent_utilities.server.request import Call, Request
 
 if TYPE_CHECKING:
     from fastmcp.utilities.components import FastMCPComponent
     from prometheus_client import CollectorRegistry
 
-    from agent_utilities.server.agent_server import AgentServer
+    from agent_utilities.seam.host import Host
 
 MAX_CHARACTERS = 32 * 1024
 """The longest frontmatter that is looked into."""
@@ -89,16 +89,15 @@ def _is_skill(content: Mapping[str, Any]) -> bool:
 
 
 async def skill_capabilities(
-    server: AgentServer, method: str, params: Mapping[str, Any], result: Mapping[str, Any]
+    server: Host, method: str, params: Mapping[str, Any], result: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """Return the capabilities that the result of a request calls for; () where it is not of the server's own."""
     if method not in ("resources/read", "prompts/get") or not (names := skills_read(result)):
         return ()
     if method == "prompts/get":
-        component: FastMCPComponent | None = await server.get_prompt(str(params.get("name")))
+        component = await server.component("prompt", str(params.get("name")))
     else:
-        uri = str(params.get("uri"))
-        component = await server.get_resource(uri) or await server.get_resource_template(uri)
+        component = await server.component("resource", str(params.get("uri")))
     return names if is_own(component) else ()
 
 
@@ -113,23 +112,26 @@ def is_own(component: FastMCPComponent | None) -> bool:
     from fastmcp.resources.types import FileResource, TextResource
 
     skills = (getattr(sys.modules.get(module), name, None) for module, names in _SKILLS.items() for name in names)
-    given = (FunctionPrompt, FunctionResource, FileResource, TextResource)
-    return isinstance(component, (*filter(None, skills), *given))
+    own = (FunctionPrompt, FunctionResource, FileResource, TextResource)
+    return isinstance(component, (*filter(None, skills), *own))
 
 
 class Capabilities(Feature):
     """Serves the capabilities of one gateway."""
 
     name, keeps = KEY, SessionCapabilities
+    needs = (Upstreams, Query)
+    after = ("upstreams",)
+    before = ("tool_search",)
     limit_s = None  # to route words and to begin servers has limits of its own
 
-    def __init__(self, offer: Offer, upstreams: Upstreams, query: Query) -> None:
-        self._offer, self._upstreams, self._query = offer, upstreams, query
+    def __init__(self, offer: Offer) -> None:
+        self._offer = offer
         self._count: Callable[[Event], None] | None = None
 
-    def attach(self, host: AgentServer) -> None:
+    def attach(self, host: Host) -> None:
         super().attach(host)
-        self.switching = Switching(host, self._offer, self._upstreams, self._query)
+        self.switching = Switching(host, self._offer, self.needed(Upstreams), self.needed(Query))
         self._answers = CapabilityAnswers(self.switching)
 
     async def run(self) -> None:
@@ -143,15 +145,15 @@ class Capabilities(Feature):
 
     async def narrow(self, request: Request) -> Narrowing:
         """Return what is active for a request, once what its words call for is switched on."""
-        request.values[KEY] = found = await self.switching.for_request(request)
-        return self.switching.narrowing(found.active)
+        request.values[KEY] = own = await self.switching.for_request(request)
+        return self.switching.narrowing(own.active)
 
     async def prefer(self, request: Request) -> Preferences:
         """Return preferences by which what is active, and what words call for, is not deferred."""
-        found, preferences = caller_capabilities(request), request.verdict.preferences
-        if found.called_for is not None:
-            preferences = replace(preferences, called_for=found.called_for)
-        pins = self.switching.pins((*found.fixed, *found.active))
+        own, preferences = caller_capabilities(request), request.verdict.preferences
+        if own.called_for is not None:
+            preferences = replace(preferences, called_for=own.called_for)
+        pins = self.switching.pins((*own.fixed, *own.active))
         if pins and preferences.deferral.over is not None:
             preferences = replace(preferences, pins=preferences.pins | NameSet(pins))
         return preferences
@@ -170,33 +172,34 @@ class Capabilities(Feature):
         answer = partial(self._answers.answer, request=request)
         return capability_tool(self.switching.offer.capabilities, usable, answer)
 
-    async def after_call(self, request: Request, call: Call, result: dict[str, Any]) -> dict[str, Any]:
-        """Return a call's result; whichever capabilities bring the tool count as used, and what is on is told."""
-        found = caller_capabilities(request)
+    async def after_request(self, request: Request, result: dict[str, Any], call: Call | None) -> dict[str, Any]:
+        """Return the result with what is on: what a call uses counts as used, and a skill that was read switches on."""
+        if call is None:
+            return await self._read(request, result)
+        own = caller_capabilities(request)
         if call.ok:
-            catalog = await self.host.catalog("tool")
+            catalog = (await self.host.decide("tool", request.verdict)).catalog
             places = catalog.places_by_own_name.get(call.name, ())
             brings = frozenset[str]().union(*(catalog.entries[i].capabilities or () for i in places))
-            found = found.used(request, brings)
-        return with_news(result, found.news(request))
+            own = own.used(request, brings)
+        return with_news(result, own.news(request))
 
-    async def after(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
-        """Return the result of a request that lists nothing; a skill that was read switches on what it names."""
-        found = caller_capabilities(request)
+    async def _read(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
+        own = caller_capabilities(request)
         names = await skill_capabilities(self.host, request.method, request.params, result)
-        after = self.switching.switched_on(before := found.now(request), found, names)
+        after = self.switching.switched_on(before := own.now(request), own, names)
         if after == before:
             return result
-        found = await self.switching.changed(request, found, after, "skill")
-        if found.added:
-            await self.switching.tell_changed(request, found)
-        return with_news(result, found.news(request))
+        own = await self.switching.changed(request, own, after, "skill")
+        if own.added:
+            await self.switching.tell_changed(request, own)
+        return with_news(result, own.news(request))
 
-    async def done(self, request: Request) -> None:
-        """Tell a session's client where a request that does not list tools has changed its list."""
-        found = caller_capabilities(request)
+    def _over(self, request: Request) -> None:
+        """Notify a session's client where a request that does not list tools has changed its list."""
+        own = caller_capabilities(request)
         if request.client is not None and request.session is not None and request.method != "tools/list":
-            if found.added or found.removed:
+            if own.added or own.removed:
                 request.client.tell_later()
 
     def notify(self, event: Event) -> None:
@@ -206,15 +209,15 @@ class Capabilities(Feature):
                 self.switching.forget_seen()
             case ConfigTaken():
                 self.switching.offer_anew()
+            case RequestOver(request):
+                self._over(request)
+            case SessionEnded(session_id):  # what it alone had on stops with it
+                self.switching.holders.hold(session_id, ())
+                self.host.start(self.switching.settle())
             case _ if self._count is not None:
                 self._count(event)
 
-    def session_ended(self, session_id: str) -> None:
-        """Have what a session alone had on stop with it."""
-        self.switching.holders.hold(session_id, ())
-        self.host.start(self.switching.settle())
-
-    # -- what is told ------------------------------------------------------------------------------------------------
+    # -- summary and health --------------------------------------------------------------------------------------------
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
         """Return which capabilities are on, the value by which a later request has the same, and where words led."""

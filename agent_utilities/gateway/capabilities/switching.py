@@ -30,19 +30,19 @@ from agent_utilities.gateway.capabilities.installers import Toolchains
 from agent_utilities.gateway.capabilities.model import Active, Capabilities, Route, difference, enable
 from agent_utilities.gateway.capabilities.router import CapabilityRouter
 from agent_utilities.gateway.capabilities.servers import Offer, usable_capabilities
-from agent_utilities.gateway.feature import Upstreams
+from agent_utilities.gateway.feature import MoreServers, Upstreams
 from agent_utilities.gateway.upstreams.config import UpstreamConfig
 from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
 from agent_utilities.query.feature import Query
 from agent_utilities.runtime.process_io import touched
 from agent_utilities.runtime.waiting import in_daemon_thread
+from agent_utilities.seam.components import entry_of
+from agent_utilities.seam.host import Host
+from agent_utilities.seam.request import Request
+from agent_utilities.seam.session import Session
 from agent_utilities.selection.merge import Narrowing
 from agent_utilities.selection.model import CALLER_CHANNELS, OPERATOR_CHANNELS, Selection, fold
 from agent_utilities.selection.profiles import NO_PROFILE
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.request import Request
-from agent_utilities.server.sessions import Session
-from agent_utilities.server.surface.components import entry_of
 
 LEASE_S = 600.0
 """Seconds that a set which requests without a session send is kept after the last of them."""
@@ -110,16 +110,16 @@ _N_USABLE = 256
 class Switching:
     """Switches capabilities on and off for a gateway's callers, and runs the servers of those that are on."""
 
-    def __init__(self, host: AgentServer, offer: Offer, upstreams: Upstreams, query: Query) -> None:
+    def __init__(self, host: Host, offer: Offer, upstreams: Upstreams, query: Query) -> None:
         self.host, self.offer = host, offer
         self._upstreams, self._query = upstreams, query
         self.holders = Holders(offer.fixed)
         self._served = offer, self.holders.names()
         self._serving = asyncio.Lock()
         self._usable: LRUCache[tuple[str, str | None], frozenset[str]] = LRUCache(_N_USABLE)
-        environ = offer.environ or host.surface.operator.environ
+        environ = offer.environ or host.operator.environ
         self.toolchains = Toolchains(environ=environ, allow_install=offer.allow_install)
-        upstreams.more_configs = self._wanted
+        host.offer(MoreServers, lambda: self)
 
     @cached_property
     def router(self) -> CapabilityRouter:
@@ -185,7 +185,7 @@ class Switching:
     def usable(self, caller: Selection) -> frozenset[str]:
         """Return the names of the capabilities that a caller may use, active or not."""
         slots = tuple(each for each in caller.slots if each[0][0] != KEY)
-        merged = self.host.surface.merged(caller if len(slots) == len(caller.slots) else Selection(slots))
+        merged = self.host.verdict(caller if len(slots) == len(caller.slots) else Selection(slots))
         key = merged.effective.bounds_digest, self._profile_of(caller)
         if (usable := self._usable.get(key)) is None:
             seen = defaultdict[str, list[Entry]](list)
@@ -199,7 +199,7 @@ class Switching:
 
     def _profile_of(self, caller: Selection) -> str | None:
         """Return the profile that holds for a caller, folded: theirs, or else the operator's; None for none."""
-        operator = self.host.surface.operator.selection
+        operator = self.host.operator.selection
         for selection, channels in ((caller, CALLER_CHANNELS), (operator, OPERATOR_CHANNELS)):
             if named := named_by(selection, "profile", channels):
                 return None if fold(named[0]) == NO_PROFILE else fold(named[0])
@@ -322,7 +322,8 @@ class Switching:
                             self.host.start(each.connect())
                     self._served = wanted
 
-    def _wanted(self) -> list[UpstreamConfig]:
+    def configs(self) -> list[UpstreamConfig]:
+        """Return the servers of all that somebody has on."""
         servers = self.offer.servers
         wanted = {server for name in self.holders.names() for server in servers.by_capability.get(name, ())}
         return [config for name, config in servers.configs.items() if name in wanted]
@@ -341,7 +342,7 @@ class Switching:
 
         Return how many upstreams' tools the request may use now.
         """
-        merged = self.host.surface.merged(request.selection, (self.narrowing(capabilities.active),))
+        merged = self.host.verdict(request.selection, narrowings=(self.narrowing(capabilities.active),))
         is_other = capabilities.active != caller_capabilities(request).active
         if is_other and request.client is not None and request.session is not None:
             effective, bounds = merged.effective, merged.bounds

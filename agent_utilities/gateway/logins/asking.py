@@ -135,7 +135,7 @@ class LoginCaller(Caller):
 
     login: OwnLogin
 
-    async def _request(self, kind: Kind, **params: Any) -> Any:
+    async def _request(self, kind: Kind[Any], **params: Any) -> Any:
         """Send a request once the caller has logged in; ask them again where the upstream says that the login ended."""
         if kind is COMPLETE and not self.login.is_made:
             return kind.asked(mcp_types.InputRequiredResult(input_requests={}))

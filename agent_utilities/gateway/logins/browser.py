@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from agent_utilities.gateway.upstreams.config import OAuthClient
 from agent_utilities.gateway.upstreams.http.authorization import Authorization
-from agent_utilities.server.agent_server import AgentServer
+from agent_utilities.seam.host import Host
 
 _N_FIELDS = 1_000
 _KEPT_S = 3600.0
@@ -99,8 +99,8 @@ class OwnIssuer:
         back: the path that the issuer redirects browsers to.
     """
 
-    def __init__(self, host: AgentServer, back: str) -> None:
-        settings = host.surface.operator.settings
+    def __init__(self, host: Host, back: str) -> None:
+        settings = host.operator.settings
         base = settings.auth_base_url.rstrip("/")
         client = OAuthClient(
             client_id=settings.auth_client_id or None, client_secret=settings.auth_client_secret or None, hosts=("*",)

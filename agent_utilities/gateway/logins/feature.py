@@ -1,4 +1,4 @@
-"""Logins: upstreams that each caller logs in at with an account of their own, and what one person has of these."""
+"""The logins feature: upstreams that each caller logs in at with an account of their own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.compat.fastmcp_server import import_state, is_over_stdio
 from agent_utilities.errors import InputError, SettingsError
-from agent_utilities.gateway.feature import Upstreams, UpstreamsRenewed
+from agent_utilities.gateway.feature import CallersOwn, Upstreams
 from agent_utilities.gateway.logins.asking import LoginCaller, OwnLogin
 from agent_utilities.gateway.logins.links import Elsewhere, Links, Person, present_person
 from agent_utilities.gateway.provider import Union, UpstreamProvider
@@ -28,38 +28,37 @@ from agent_utilities.gateway.upstreams.sealed_store import SealedStore, read_key
 from agent_utilities.gateway.upstreams.snapshot import Snapshot
 from agent_utilities.gateway.upstreams.supervision.upstreams import Upstreams as Supervised
 from agent_utilities.policy.decision import Decision
-from agent_utilities.runtime.waiting import finish_in_turns, in_daemon_thread, is_set
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.events import Event
-from agent_utilities.server.feature import Feature, OwnTool
-from agent_utilities.server.request import Request
-from agent_utilities.server.stopping import guarded
-from agent_utilities.server.surface.catalogs import is_introspecting
+from agent_utilities.runtime.waiting import finish_in_turns, guarded, in_daemon_thread, is_set
+from agent_utilities.seam.events import Event, UpstreamsRenewed
+from agent_utilities.seam.feature import Feature, OwnTool
+from agent_utilities.seam.host import Host, find
+from agent_utilities.seam.request import Request
+from agent_utilities.seam.whole_catalog import is_introspecting
 
 
 class OwnSnapshots:
-    """What upstreams listed to one person, sealed like their logins."""
+    """Stores what upstreams listed to one person, sealed like their logins."""
 
     def __init__(self, store: SealedStore, person: Person) -> None:
         self._store, self._person = store, person
 
     def load(self, config: UpstreamConfig) -> Snapshot | None:
-        """Return what an upstream listed last; None where that is not known."""
+        """Return the last snapshot of an upstream, or None."""
         return self._store.load(Snapshot, "snapshot", *self._person, config.name, config.digest)
 
     def save(self, snapshot: Snapshot) -> None:
-        """Keep it; a disk that takes nothing is told of by whoever calls this."""
+        """Store a snapshot; the caller reports a disk that fails."""
         self._store.save(snapshot, "snapshot", *self._person, snapshot.upstream, snapshot.config_digest)
 
 
 class Held:
-    """What is held for one person, or for all of whom it is not known who they are, who have no logins.
+    """The upstreams and lists of one person, or of all unidentified callers, who have no logins.
 
     Args:
-        person: issuer and subject; None where it is not known who they are.
-        configs: of the upstreams that callers log in at, each reached by a connection of theirs.
+        person: issuer and subject; None for unidentified callers.
+        configs: the configurations of the upstreams that callers log in at, each with a connection of its own.
         provider: lists everybody's upstreams.
-        store: keeps logins, and in its folder snapshots.
+        store: stores logins, and in its folder snapshots.
         links: makes links to log in by.
         start: starts a task that ends with the server.
     """
@@ -77,22 +76,22 @@ class Held:
         known = configs if person is not None else ()
         self._accounts = {each.name: Account(each, person or ("", ""), store, start) for each in known}
         self.task: asyncio.Task[Any]
-        """What runs it."""
+        """The task of `run`."""
         self.logins: Sequence[OwnLogin] = ()
-        """What has them log in, by upstream."""
+        """The logins of the person, one for each upstream."""
         self.union: Union | None = None
-        """What they are listed, everybody's upstreams with it; None where that is not known yet."""
+        """The lists of the person, with everybody's upstreams; None until they are known."""
         self.was_tried = asyncio.Event()
-        """Set once it is known, or can't be."""
+        """Set once `union` is known, or can't be."""
         self._outdated, self._is_current = asyncio.Event(), asyncio.Event()
 
     def outdate(self) -> None:
-        """Have what they are listed made anew."""
+        """Mark the person's lists as outdated, so that they are made anew."""
         self._is_current.clear()
         self._outdated.set()
 
     async def first_lists(self, within_s: float) -> None:
-        """Return once all that they are logged in at was listed, or could not be; they may have been so elsewhere."""
+        """Wait until every upstream that they are logged in at, maybe by another replica, was listed or has failed."""
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 for each in self.logins:
@@ -101,10 +100,10 @@ class Held:
                         await self._is_current.wait()
 
     async def run(self, **options: Any) -> None:
-        """Keep it up, and what they are listed up to date, until cancelled.
+        """Run the person's upstreams, and keep their lists up to date, until cancelled.
 
         Args:
-            options: of `Upstreams` besides.
+            options: further options of `Upstreams`.
         """
         made = partial(
             Supervised,
@@ -146,42 +145,40 @@ class Held:
 logger = logging.getLogger("agent_utilities.logins")
 
 N_PEOPLE = 256
-"""How many people's upstreams are kept up at once; of more, those go that were used least recently."""
+"""The most people whose upstreams run at once; the least recently used are evicted."""
 _BRING_S = 5.0
-"""Seconds that a request waits for what its caller has, which is on a disk, and for what is listed to them first."""
+"""Seconds that a request waits for its caller's logins, which are on a disk, and for their first lists."""
 
 
 class Logins(Feature):
-    """Serves to each person what they have at upstreams by a login of their own, and nothing of it to anybody else.
+    """Serves each person the upstreams that they logged in at themselves, and nobody else's.
 
     Over stdio there is one caller, the user who launched it: there their login is the gateway's, which
     `agent-utilities gateway login NAME` makes.
-
-    Args:
-        upstreams: all upstreams, those that callers log in at among them.
     """
 
     name = "logins"
     hears = (UpstreamsRenewed,)
+    needs = (Upstreams,)
+    after = ("fleet", "upstreams")
 
-    def __init__(self, upstreams: Upstreams) -> None:
-        self._upstreams = upstreams
-        self.store, self.elsewhere = LoginStore(), Elsewhere()
-        """What keeps logins, and serves links that other replicas made; what shares them puts others in their place."""
+    def __init__(self) -> None:
+        self.store = LoginStore()
+        """The store of logins; the one that replicas share, if any."""
         self._configs: Sequence[UpstreamConfig] = ()
-        """Of the upstreams that callers log in at, while it runs."""
+        """The configurations of the upstreams that callers log in at, while the server runs."""
         self._held: dict[Person | None, Held] = {}
-        """What people have; the last is the one used most recently."""
+        """What is held for each person; the last is the most recently used."""
         self._group: asyncio.TaskGroup | None = None
         self._context = contextvars.Context()
 
-    def attach(self, host: AgentServer) -> None:
-        """List to each caller what is theirs, from the start on."""
+    def attach(self, host: Host) -> None:
         super().attach(host)
-        self._upstreams.provider.of_caller = self._of_caller
+        self._upstreams, self.store = self.needed(Upstreams), find(host, LoginStore) or self.store
+        host.offer(CallersOwn, lambda: self)
 
-    def _of_caller(self) -> Union | None:
-        # What is listed for graph and ranker, past every check, is everybody's: neither may hold what is one person's.
+    def union(self) -> Union | None:
+        # Listings for graph and ranker pass every check, so they must not have what is one person's.
         if not self._held or is_over_stdio() or is_introspecting():
             return None
         held = self._held.get(present_person())
@@ -189,21 +186,21 @@ class Logins(Feature):
 
     @cached_property
     def _prepared(self) -> Links:
-        """What leads people to their logins; what keeps them is ready with it.
+        """The links to logins; the store of logins is ready once they are made.
 
         Raises:
             SettingsError: the operator's key, or the server's own address, is missing or none.
         """
-        settings = self.host.surface.operator.settings
+        settings = self.host.operator.settings
         key = read_key(settings.secret_key.get_secret_value(), settings.secret_key_file)
         if not (base_url := settings.auth_base_url.rstrip("/")):
             hint = "give the address that browsers reach this server by, such as https://gateway.example"
             raise SettingsError("no address for the links of callers' logins", "", "env MCP_AUTH_BASE_URL", hint)
         self.store.folder = SealedStore(gateway_folder("logins", settings.gateway_folder), key)
-        return Links(self.host, base_url, self.elsewhere)
+        return Links(self.host, base_url, find(self.host, Elsewhere) or Elsewhere())
 
     def check(self) -> None:
-        """Refuse to serve callers' logins that can't be kept, or that no link leads to.
+        """Refuse to serve callers' logins that can't be stored, or that no link could lead to.
 
         Raises:
             SettingsError: the operator's key, or the server's own address, is missing or none.
@@ -227,7 +224,7 @@ class Logins(Feature):
     # -- while it runs -----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Hold what people have until cancelled; nothing over stdio."""
+        """Hold people's upstreams until cancelled; over stdio there are none."""
         if self.host.transport == "stdio":
             return
         try:
@@ -246,7 +243,7 @@ class Logins(Feature):
             self._held.clear()
 
     def notify(self, event: Event) -> None:
-        """Have everybody's lists made anew: what all are listed has changed, or where they log in themselves."""
+        """Outdate everybody's lists where the common ones, or the upstreams with own logins, have changed."""
         if self._group is None:
             return
         is_same, self._configs = self._configs == (now := self._upstreams.of_callers()), now
@@ -259,7 +256,7 @@ class Logins(Feature):
             self._held.clear()
 
     async def narrow(self, request: Request) -> None:
-        """Bring in what the caller has, before anything is listed or looked up; it takes nothing away."""
+        """Prepare the caller's upstreams before anything is listed or looked up; this narrows nothing."""
         if not self._configs or request.is_dry:
             return
         person = present_person()
@@ -272,7 +269,7 @@ class Logins(Feature):
         unused = [name for name, each in self._held.items() if not any(one.upstream.is_busy for one in each.logins)]
         for each in unused[: max(0, len(self._held) + 1 - N_PEOPLE)]:
             self._held.pop(each).task.cancel()
-        operator = self.host.surface.operator
+        operator = self.host.operator
         held = Held(person, self._configs, self._upstreams.provider, self.store, self._prepared, self._start)
         run = partial(
             held.run,
@@ -283,7 +280,7 @@ class Logins(Feature):
         held.task.add_done_callback(lambda _: self._held.get(person) is held and self._held.pop(person))
         return held
 
-    # -- what is told ------------------------------------------------------------------------------------------------
+    # -- lists, summary and routes -------------------------------------------------------------------------------------
 
     def _logins(self, request: Request) -> list[OwnLogin]:
         """Return the caller's logins at the upstreams that they may learn of."""
@@ -292,7 +289,7 @@ class Logins(Feature):
         return [each for each in logins if self._upstreams.may_learn_of(each.upstream, bounds)]
 
     def _tool(self, login: OwnLogin) -> OwnTool:
-        """Return the tool to log in by."""
+        """Return the tool that starts a login."""
         config = login.upstream.config
         about = f" ({config.description})" if config.description else ""
         return OwnTool(
@@ -305,24 +302,24 @@ class Logins(Feature):
         )
 
     async def tools_at_head(self, request: Request, decision: Decision) -> Sequence[Tool]:
-        """Return tools to log in by, where nothing was ever listed to the caller."""
+        """Return the login tools of the upstreams that never listed anything to the caller."""
         return [self._tool(each) for each in self._logins(request) if each.upstream.snapshot is None]
 
     async def tool(self, name: str, request: Request) -> Tool | None:
         return next((tool for tool in map(self._tool, self._logins(request)) if tool.name == name), None)
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
-        """Return which upstreams want the caller's login, under `wants_login`."""
+        """Return the upstreams that wait for the caller's login, under `wants_login`."""
         wanted = [each.upstream.config.name for each in self._logins(request) if not each.is_made]
         return {"wants_login": wanted} if wanted else {}
 
     def keeping_ms(self, request: Request, kind: ComponentKind) -> int | None:
-        """Return 0 where a login would change the list."""
+        """Return 0 where a login would change the list, so that it is not cached."""
         return None if all(each.is_made for each in self._logins(request)) else 0
 
     def routes(self) -> Sequence[BaseRoute]:
-        """Return the pages that links lead to; none where they could not be served."""
+        """Return the routes of the links' pages; none where the settings don't allow them."""
         try:
             return self._prepared.routes()
-        except InputError:  # told where it runs
+        except InputError:  # logged by `run`
             return ()

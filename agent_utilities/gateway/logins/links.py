@@ -17,6 +17,7 @@ from hashlib import blake2b
 from html import escape
 
 import fastmcp
+from fastmcp.server.auth import AuthProvider
 from fastmcp.server.dependencies import get_access_token
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -27,9 +28,9 @@ from agent_utilities.gateway.logins.browser import Cookie, OwnIssuer, form_of, i
 from agent_utilities.gateway.upstreams.http.account import Account
 from agent_utilities.gateway.upstreams.http.authorization import LOGIN_S, Authorization
 from agent_utilities.gateway.upstreams.http.http_client import OwnLoginError
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.events import LoggedIn
-from agent_utilities.server.sessions import of_token
+from agent_utilities.seam.caller import of_token
+from agent_utilities.seam.events import LoggedIn
+from agent_utilities.seam.host import Host, find
 
 logger = logging.getLogger("agent_utilities.logins")
 
@@ -133,7 +134,7 @@ class Links:
         elsewhere: serves links that other replicas made.
     """
 
-    def __init__(self, host: AgentServer, base_url: str, elsewhere: Elsewhere) -> None:
+    def __init__(self, host: Host, base_url: str, elsewhere: Elsewhere) -> None:
         self._host, self._base_url = host, base_url
         self._elsewhere, elsewhere.serve = elsewhere, self._serve
         self._cookie = Cookie("login", "lax", base_url, LOGIN_S)
@@ -187,7 +188,7 @@ class Links:
         if link is None or not link.is_open:
             return spent()
         browser = self._cookie.of(request) or secrets.token_urlsafe(32)
-        auth = self._host.auth
+        auth = find(self._host, AuthProvider)
         routes = auth.get_routes(fastmcp.settings.streamable_http_path) if auth is not None else []
         has_login = any("oauth-protected-resource" in getattr(route, "path", "") for route in routes)
         step = "prove" if has_login and link.account.person[0] != LOCAL else "token"
@@ -247,7 +248,7 @@ class Links:
 
     async def _proven(self, link: Link, browser: str, token: str) -> Response:
         """Bind the link to a browser whose token is of the link's person; no other browser can use it then."""
-        auth = self._host.auth
+        auth = find(self._host, AuthProvider)
         verified = await auth.verify_token(token) if auth is not None and token else None
         if verified is None or of_token(verified).person != link.account.person or link.browser:
             return _html("This link is not yours", "It was made for somebody else. Nothing was bound to anything.", 403)

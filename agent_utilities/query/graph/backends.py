@@ -21,7 +21,7 @@ logger = logging.getLogger("agent_utilities.graph")
 
 _T = TypeVar("_T")
 _POOL = 16
-"""Connections: twice as many as concurrent queries, so that a refresh gets one too."""
+"""Connections: twice the number of queries at once, so that a refresh gets one too."""
 
 _CONNECT_S = 1.0
 _CAUSES: tuple[tuple[str, Cause], ...] = (
@@ -120,7 +120,7 @@ class Neo4jGraph:
         return self._driver
 
     async def _or_graph_error(self, call: Awaitable[_T]) -> _T:
-        """Await a call of the driver's; its errors become `GraphError`, with a cause for callers."""
+        """Await a driver's call; its errors become `GraphError`, with the cause that callers see."""
         try:
             return await call
         except self._neo4j.exceptions.Neo4jError as error:

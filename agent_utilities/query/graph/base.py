@@ -13,18 +13,13 @@ from agent_utilities.catalog.document import ToolServer
 from agent_utilities.errors import AgentUtilitiesError
 
 Cause = Literal["being filled", "unreachable", "not authorized", "read-only", "too slow", "busy", "failed", "no space"]
-"""Why the graph did not answer. A fixed set of words: callers read it, and it is a metrics label."""
+"""Why the graph failed. A fixed set: callers see it, and it is a metrics label."""
 
 _DIGEST_BYTES = 16
 
 
 class GraphError(AgentUtilitiesError, OSError):
-    """The graph did not answer.
-
-    Args:
-        cause: for callers and metrics.
-        detail: for the operator's log; may hold addresses, never secrets.
-    """
+    """The graph failed; `detail` is for the operator's log, and may hold addresses, never secrets."""
 
     def __init__(self, cause: Cause, detail: object) -> None:
         self.cause: Cause = cause
@@ -145,7 +140,7 @@ Statement = tuple[str, dict[str, Any]]
 
 
 class Reads(Protocol):
-    """A graph that can be queried."""
+    """The read side of a backend."""
 
     async def read(self, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         """Run a read-only statement and return its rows, by column name."""

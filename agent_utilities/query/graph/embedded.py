@@ -24,17 +24,17 @@ _CLOSING_S = 2.0
 """Seconds to wait for a file that is being closed, where a server restarts in one process."""
 
 _locks: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
-"""By file, the lock that keeps this process from opening it twice: the engine's own keeps only other processes out."""
+"""A lock for each file that this process has open; the engine's own lock excludes other processes alone."""
 
 _OF_THE_FILE = re.compile(
     r"(Runtime|Storage|Catalog|Binder) exception: |Assertion failed in file |.*\bcorrupt", re.DOTALL
 )
-"""Errors of the engine that blame a file's content. Others blame the machine (`IO exception`: no
-permission, a lock, no space; `Buffer manager exception`: no memory), or of the engine: its library is missing."""
+"""The engine's errors that blame a file's content. Others blame the machine (`IO exception`: no permission, a lock, no
+space; `Buffer manager exception`: no memory), or a missing library."""
 
 
 def is_damage(error: Exception) -> bool:
-    """Return whether an error at opening blames the file's content.
+    """Whether an error at opening blames the file's content.
 
     The engine has no error class for that: it raises a `RuntimeError` that names the kind, or what C++ throws at an
     invalid length or index. `MemoryError` is not counted, though a damaged length may cause it: short memory is no
@@ -127,7 +127,7 @@ class EmbeddedGraph:
         if self._opening is not None:
             opening, self._opening = asyncio.wrap_future(self._opening), None
             await asyncio.wait([opening])
-            opening.exception()  # raised to whoever opened it
+            opening.exception()  # `open` has raised it
         database, self._database = self._database, None
         if database is not None:
             try:
@@ -171,7 +171,7 @@ class EmbeddedGraph:
             self._close(database)
 
     def _hold(self, path: Path) -> None:
-        """Lock a file against other graphs of this process; block while another closes it."""
+        """Lock a file within this process; blocks while another graph closes it."""
         lock = _locks[path.resolve()]
         if not lock.acquire(timeout=_CLOSING_S):
             raise GraphError("busy", "this process has it open already")

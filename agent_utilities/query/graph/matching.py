@@ -1,4 +1,4 @@
-"""Matches queries in the graph: literally, as a normalised whole, or by those of their terms that say something."""
+"""The match of a query on the graph: literally, else by its terms; and the neighbours of tools in use."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ def normalise(query: str) -> str:
 def terms(text: str) -> list[str]:
     """Return the words of a normalised query without stop words and plural `s`, at most 16."""
     stopwords = stopwords_of(text)
-    content = (word for word in words(without_negated(text)) if word not in stopwords)
-    singular = (word[:-1] if len(word) > 3 and word.endswith("s") else word for word in content)
-    return list(dict.fromkeys(singular))[:_MAX_TERMS]
+    content = [word for word in words(without_negated(text)) if word not in stopwords]
+    return list(dict.fromkeys(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in content))[
+        :_MAX_TERMS
+    ]
 
 
 _CLAIMED_SHARE = 1 / 3
@@ -36,7 +37,7 @@ _CLAIMED_SHARE = 1 / 3
 
 
 class Neighbour(NamedTuple):
-    """A tool that was used with another one, `of`, or called next after it, `n` times."""
+    """A tool that sessions called together with another one, `of`, or next after it, and how often."""
 
     of: str
     name: str
@@ -55,12 +56,12 @@ class NeighbourRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """The matches of a query in the graph, whoever may use them.
+    """The graph's matches of a query, before any caller's bounds.
 
     Args:
-        literal: names of the tools that bear the query as it stands; in no order.
-        by_term: names of the tools that bear each of its terms.
-        neighbour_rows: the neighbours of the tools `near`; in no order.
+        literal: names of the tools whose text has the query as it stands; unordered.
+        by_term: names of the tools whose text has each of its terms.
+        neighbour_rows: neighbours of the tools in use; unordered.
     """
 
     literal: tuple[str, ...] = ()
@@ -94,17 +95,16 @@ async def match_literally(graph: Reads, server: str, text: str, near: Sequence[s
     parameters: dict[str, Any] = {"query": text, "server_name": server}
     statement = cypher.MATCH_TEXT
     if known:
-        statement = cypher.MATCH_TEXT_AND_NEIGHBOURS
-        parameters |= {"near": known, "scope": scope}
-    names: list[str] = []
+        statement, parameters = cypher.MATCH_TEXT_AND_NEIGHBOURS, {**parameters, "near": known, "scope": scope}
+    literal: list[str] = []
     rows: list[NeighbourRow] = []
     async for row in in_turns(await graph.read(statement, parameters)):
-        in_row = tuple(map(sys.intern, row["names"]))
+        names = tuple(map(sys.intern, row["names"]))
         if (kind := row.get("kind", "literal")) == "literal":
-            names += in_row
+            literal += names
         else:
-            rows.append(NeighbourRow(kind, tuple(map(sys.intern, row["ofs"])), in_row, tuple(row["counts"])))
-    return Matches(literal=tuple(names), neighbour_rows=tuple(rows))
+            rows.append(NeighbourRow(kind, tuple(map(sys.intern, row["ofs"])), names, tuple(row["counts"])))
+    return Matches(literal=tuple(literal), neighbour_rows=tuple(rows))
 
 
 async def match_terms(graph: Reads, server: str, text: str) -> Matches:

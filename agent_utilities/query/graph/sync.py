@@ -192,7 +192,7 @@ def _digest(edges: Sequence[ToolEdge], toolsets: Mapping[str, str]) -> str:
 def _edge_replacement(
     server: str, edges: Sequence[ToolEdge], keys: Mapping[str, str], digest: str
 ) -> Iterator[Statement]:
-    """Return the statements that replace a server's edges by those of `edges` whose tools have keys.
+    """Yield the statements that replace a server's edges; those of tools without a key are dropped.
 
     The server's node is written first: that locks it, so that two processes follow one another.
     """

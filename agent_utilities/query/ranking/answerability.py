@@ -17,7 +17,7 @@ from agent_utilities.query.ranking.embedding import Embedder
 from agent_utilities.query.ranking.terms import SURFACE_WEIGHT, Postings, TermWeights, stem
 
 CENTRING = 0.5
-"""The share of the catalog's mean vector that is subtracted: what all tools have in common tells nothing."""
+"""The share of the catalog's mean vector that is subtracted: what all tools have in common says nothing."""
 N_NEIGHBOURS = 32
 """A tool's text is compared with the thirty-second nearest other tool: nearer ones may be of the same server, or do the
 same under another name. Whether a smaller catalog is about one thing can't be measured."""
@@ -64,11 +64,10 @@ class Answerability:
     def of(cls, vectors: Vectors, rows: Places, unanswerable: Vectors) -> Answerability:
         """Measure spread and cut on the tools of a catalog, or of a part of one; rows are in order of first place.
 
-        The cut is made to lose one request in a hundred that the tools do answer: the unanswerable requests' median
-        evidence and 1.7 spreads, which their lower half alone tells, since a catalog may well answer some. In a catalog
-        about one thing any request is near to many tools: the cut rises by twice what half of the tools'
-        own vectors reach more against the thirty-second nearest other tool, or the last of the nearest thirty-second
-        part, up to five and a half spreads over the median.
+        The cut is to lose one answerable request in a hundred: the unanswerable requests' median evidence and 1.7
+        spreads, measured on their lower half, since a catalog may well answer some. In a catalog about one thing every
+        request is near to many tools: the cut rises by twice the excess of the median evidence of tools' own vectors
+        against the thirty-second nearest other tool, up to five and a half spreads over the median.
         """
         mean = CENTRING * vectors.mean(axis=0)
         squares = np.einsum("ij,ij->i", vectors, vectors) - 2 * (vectors @ mean) + mean @ mean
@@ -181,7 +180,7 @@ class PastRequests:
 
     @classmethod
     def of(cls, requests: Mapping[int, Sequence[str]]) -> PastRequests:
-        """Index past requests by the places of their tools, oldest first; processor work, for a thread."""
+        """Read requests by the tool's place, oldest first; processor work, for a thread."""
         places = sorted(place for place, texts in requests.items() if texts)
         texts = tuple(tuple(text[:_N_CHARACTERS] for text in requests[place][-N_REQUESTS:]) for place in places)
         n_requests = np.array(list(map(len, texts)), dtype=np.float32)
@@ -199,10 +198,7 @@ class PastRequests:
         return _TEXT_BYTES * n_texts + self.shares.n_bytes + self.places.nbytes + self.confidence.nbytes
 
     def word_scores(self, query: str, postings: Postings) -> Scores:
-        """Return what a request's words are worth to each of the tools: (n_learned,), on the scale of BM25.
-
-        How rare a word is, is a matter of the permitted tools' own texts: of their `postings`.
-        """
+        """Score a request's words for each of the tools: (n_learned,), on the scale of BM25; idf is of `postings`."""
         terms = list(_count_terms(query[:_N_QUERY_CHARACTERS]))[:_N_QUERY_TERMS]
         rarities = {term: _idf(term, postings) for term in terms if term in self.shares.rows}
         word_scores: Scores = WORD_WEIGHT * self.confidence * self.shares.scores(rarities)
@@ -265,7 +261,7 @@ class PastVectors:
         """
         common = unanswerable.mean(axis=0)
         sums, subjects = np.zeros_like(texts), np.zeros_like(texts)
-        owned = [(owner, text) for owner, owned_texts in enumerate(past.texts) for text in owned_texts]
+        owned = [(owner, text) for owner, requests in enumerate(past.texts) for text in requests]
         for start in range(0, len(owned), _N_AT_A_TIME):
             owners, some = map(list, zip(*owned[start : start + _N_AT_A_TIME], strict=True))
             vectors = embedder.embed(some, "query")

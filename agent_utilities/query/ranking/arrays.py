@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
 
     class _Numpy:
-        """Imports numpy at the first use of an attribute: most servers start without."""
+        """Imports numpy on first use: most servers start without."""
 
         def __getattr__(self, name):
             value = getattr(import_module("numpy"), name)

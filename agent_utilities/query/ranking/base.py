@@ -1,6 +1,6 @@
-"""The protocol of rankers: documents in, an index out; a request in, tools out, best first. And plain word matches.
+"""The protocols of rankers and their indexes, what all rankers share, and plain matches without any ranker.
 
-Scores are rounded to 6 decimals, ties are in catalog order, and the best tools are claimed.
+Scores are rounded to 6 decimals, and ties are in catalog order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agent_utilities.catalog.words import STOPWORDS, words
 from agent_utilities.query.ranking.arrays import NDArray, Places, Scores, np
 
 BY_WORDS = "ranked by words alone"
-"""The cause that callers read where vectors are configured and missing; the reason goes to the operator's log."""
+"""The cause that callers see where vectors are missing; the reason is in the operator's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +27,15 @@ class Ranking:
 
     Args:
         indexes: places in the catalog, best first; ties in catalog order; permitted ones only.
-        scores: aligned with `indexes`, never rising. The first says how well the request is answered at all, and can
-            be compared between requests of one kind of index.
-        abstained: nothing here fits, the first score is under the cut: claim nothing and show all (law L5).
-        matched: for each index, the words of the request that stand in the tool's text, in the request's order.
-        cause: why the ranking is less than it could be, for people; empty where it isn't.
-        n_claimed: how many of `indexes`, from the first, are said to answer the request: those named in it and those
-            whose score is near enough to the best; none where the ranking abstained. The others are far behind.
-        cut: the least first score that claims anything; None where nothing was measured.
-        parts: by source, the summands of each score, aligned with `indexes`; where they were requested.
+        scores: aligned with `indexes`, descending. The first says how well the request is answered at all, and can be
+            compared between requests to one kind of index.
+        abstained: the first score is under the cut: claim nothing and show all (law L5).
+        matched: for each index, the words of the request in the tool's text, in the request's order.
+        cause: for people, why the ranking is incomplete; empty where it is complete.
+        n_claimed: how many of `indexes`, from the first, answer the request: those named in it and those whose score
+            is near enough to the best; none where the ranking abstained.
+        cut: the least first score that claims anything; None where it was not measured.
+        parts: the summands of each score by their source, aligned with `indexes`; where they were requested.
     """
 
     indexes: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ class Ranking:
 
 
 Parts = dict[str, Scores]
-"""The summands of scores, each (n_tools,), by source."""
+"""The summands of scores by their source, each (n_tools,)."""
 
 
 class Index(Protocol):
@@ -67,7 +67,7 @@ class Index(Protocol):
 
     @property
     def cause(self) -> str:
-        """Why this index is less than the one requested; empty where it isn't."""
+        """Why this index is simpler than configured; empty where it isn't."""
         ...
 
     def rank(
@@ -82,7 +82,7 @@ class Index(Protocol):
             query: the request in the user's words.
             permitted: places in the catalog that may be ranked (law L1); None permits all.
             limit: the most to return.
-            parts: receives the summands of each score; None where nobody reads them.
+            parts: is filled with the summands of each score.
         """
         ...
 
@@ -99,9 +99,9 @@ class Ranker(Protocol):
 
 
 SPARE_BYTES = 8 << 20
-"""The bytes of cached views beyond the whole catalog's: about 5,000 tools, or some hundred views of a few."""
+"""The size of cached views beyond the whole catalog's: about 5,000 tools, or some hundred views of a few."""
 _OVERHEAD_BYTES = 4 << 10
-"""The bytes of a view's objects beside its arrays: about 2 KB."""
+"""The size of a view's objects beside its arrays."""
 
 
 class View(Protocol):
@@ -117,7 +117,7 @@ V = TypeVar("V", bound=View)
 
 
 def views_of(whole: V, n_tools: int, make: Callable[[Places], V]) -> Callable[[Sequence[int] | None], V]:
-    """Return a cached function from permitted places to their view: what a catalog of those tools alone would be.
+    """Return a cached function from permitted places to the view of a catalog of those tools alone.
 
     Frequencies and lengths depend on all tools of a catalog, so that denied ones would otherwise move the scores of the
     others (law L1). Sets of permitted tools are few, one for each scope of callers. The cache holds no more than the
@@ -169,12 +169,12 @@ def round_scores(scores: Scores) -> NDArray[np.float64]:
 
 
 N_RAISED = 7
-"""The most tools that past requests raise, and so the most places by which another sinks."""
+"""The most tools that past requests raise, and so the most places that another one falls."""
 _NTH_GAIN = 5
 
 
 def raise_best(scores: Scores, places: Places, gains: Scores, eligible: NDArray[np.bool_] | None = None) -> Scores:
-    """Return scores with those of the few best raised by past requests: (n_tools,); none falls.
+    """Return scores with the gains of the few best: (n_tools,); none is lower than before.
 
     Args:
         scores: (n_tools,) of the tools' own texts.
@@ -228,9 +228,8 @@ Row = tuple[str, str, str]
 def plain_matches(query: str, rows: Iterable[Row], limit: int) -> tuple[tuple[str, float], ...]:
     """Return the tools that have a query's words, those with most of them first.
 
-    A tool whose whole name is the query comes first; of tools that bear as many words, those that bear more of them in
-    their names, and then those that come first. Scores depend on `rows` alone. For a thread: of 4,000 tools
-    that all bear a word it takes a tenth of a second.
+    A tool whose whole name is the query comes first; ties go to tools with more of the words in their names, then to
+    catalog order. Only these rows affect a score. For a thread: 4,000 matching tools take a tenth of a second.
 
     Args:
         query: the user's words; its first 8,000 characters are read, and 256 words of them.
@@ -245,12 +244,12 @@ def plain_matches(query: str, rows: Iterable[Row], limit: int) -> tuple[tuple[st
     wanted = frozenset(query_words) - STOPWORDS or frozenset(query_words)
     matches: list[tuple[bool, int, int, str]] = []
     for name, title, description in rows:
-        text_of_tool = f"{title}\n{description[:_N_CHARACTERS]}"
-        folded = _folded(f"{name}\n{text_of_tool}")
+        prose = f"{title}\n{description[:_N_CHARACTERS]}"
+        folded = _folded(f"{name}\n{prose}")
         if not any(word in folded for word in wanted):
             continue
         in_name = wanted.intersection(words(name))
-        n_shared = len(in_name | wanted.intersection(words(text_of_tool)))
+        n_shared = len(in_name | wanted.intersection(words(prose)))
         if n_shared or name.casefold() == text.casefold():
             matches.append((name.casefold() == text.casefold(), n_shared, len(in_name), name))
     matches.sort(key=lambda each: each[:3], reverse=True)
@@ -267,5 +266,5 @@ def bears(text: str, document: ToolDocument) -> bool:
 
 
 def _folded(text: str) -> str:
-    """Return a casefolded text that contains each of its `words`."""
+    """Fold a text as `words` does, so that it contains each of them."""
     return (text if text.isascii() else unicodedata.normalize("NFKC", text)).casefold()

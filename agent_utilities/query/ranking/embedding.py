@@ -1,7 +1,7 @@
-"""Embeds texts, tools and requests: the protocol of providers, and `Embedder`, which checks and caches their vectors.
+"""Embeds texts, tools and requests by a provider, with caches.
 
-A vector of two hundred words takes ten times as long as one of ten, and says less: it is the mean of the request and of
-all that is written around it. So a long request is cut into parts, and those are embedded that share most with a tool.
+A vector of two hundred words takes ten times as long as one of ten, and says less: it is a mean over all sentences.
+So a long request is split into parts, and those are embedded that share most with some tool.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TextRole = Literal["document", "query", "request"]
-"""Some models read what is searched otherwise than what it is searched for. A request is a query that somebody waits
-for: a late vector is given up."""
+"""Some models embed documents and queries differently. A request is a query that somebody waits for."""
 
 _REQUESTS_BYTES = 4 << 20
 """The size of the cache of requests' vectors: some 1,000 requests of two parts."""
@@ -54,14 +53,14 @@ class Provider(Protocol):
 
 
 class Embedder:
-    """Checks the vectors of a provider, makes them unit length, and caches them.
+    """Checks, normalizes and caches a provider's vectors.
 
-    A server has one: a request that is ranked and routed is embedded once. All its vectors have as many dimensions as
-    the first ones. A failure is logged once, and again only after a success.
+    A server has one, so that a request that is ranked and routed is embedded once. All vectors have as many dimensions
+    as the first ones. Of failures in a row the first is logged.
 
     Args:
-        open_provider: makes the provider on first use, in the calling thread; is called again where it raised.
-        store: where vectors are kept between processes, or None.
+        open_provider: makes the provider on first use, in the calling thread; retried where it fails.
+        store: caches vectors between processes; None for no such cache.
     """
 
     def __init__(self, open_provider: Callable[[], Provider], store: VectorStore | None = None) -> None:
@@ -98,10 +97,9 @@ class Embedder:
 
     @cachedmethod(attrgetter("_requests"), lambda _, texts: _hash_of("\0".join(texts)), attrgetter("_lock"))
     def embed_request(self, texts: Sequence[str]) -> Vectors:
-        """Return one vector of unit length a text of a request; those of recent requests are cached.
+        """Return one vector of unit length for each text of a request, from a cache of the last requests.
 
-        So vectors that came too late for a request serve it when it is repeated. The cache holds hashes of the
-        requests, not their texts, and nothing is written to disk.
+        So vectors that come too late serve the next equal request. Keys are hashes, and nothing is written to disk.
         """
         with self._logging_failure():
             return self._embedded(texts, "request")
@@ -210,19 +208,14 @@ class RequestTexts:
 
 
 def read_request(query: str, evidence: Callable[[str], float]) -> RequestTexts:
-    """Return what is embedded of a request, within the budget as estimated without the model.
-
-    Args:
-        query: the request; its first 8,000 characters count.
-        evidence: returns how well the best tool fits a text, quickly.
-    """
+    """Choose the texts of a request to embed, within an estimated budget; `evidence` quickly scores the best tool."""
     whole = query[:_N_CHARACTERS]
     parts = clauses(whole)
     n_whole = n_pieces(whole)
     if n_whole <= _WHOLE_BUDGET and n_whole + sum(map(n_pieces, parts)) <= BUDGET:
         return RequestTexts(whole, tuple(parts))
     windows = list(dict.fromkeys(window for part in parts or [whole] for window in _windows(part)))
-    if len(windows) > _N_PARTS:  # what is wanted stands at one end mostly
+    if len(windows) > _N_PARTS:  # the request proper is mostly at one end
         windows = [*windows[: _N_PARTS // 2], *windows[-_N_PARTS // 2 :]]
     evidences = [evidence(window) for window in windows]
     if n_whole <= _WHOLE_BUDGET:

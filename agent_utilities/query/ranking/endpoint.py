@@ -18,11 +18,11 @@ KEY_VARIABLE = "MCP_EMBEDDINGS_API_KEY"
 _N_AT_A_TIME = 64
 _N_CHARACTERS = 8_000
 _REST_S, _LONGEST_REST_S = 30.0, 600.0
-"""Seconds without calls after a failure, and the most where the endpoint sets them (`Retry-After`)."""
+"""The pause after a failure, and the longest that the endpoint may request by `Retry-After`."""
 
 
 class Endpoint:
-    """A provider at a URL. After a failure it is not called for a while, so that no request waits for it in vain.
+    """A provider at a URL, such as `http://127.0.0.1:11434/v1`, with the key of `MCP_EMBEDDINGS_API_KEY`.
 
     It has a circuit breaker: after a failure it is not called for a while.
     """
@@ -41,7 +41,7 @@ class Endpoint:
         self._client = httpx2.Client(headers={"authorization": f"Bearer {key}"} if key else {}, trust_env=False)
         self._clock = clock
         self._rests_until: tuple[float, str] = float("-inf"), ""
-        """Until when it is not called, on its clock, and why. One value, since several threads read it."""
+        """The end of the pause, and its cause; one value, since several threads read it."""
 
     def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Return one vector for each text; raises `RankerError` where the endpoint fails, or did so a moment ago.
@@ -98,14 +98,13 @@ class Endpoint:
         return b"".join(parts)
 
     def _failed(self, what: str, rest_s: float | None = None) -> RankerError:
-        """Stop calling the endpoint for a while, and return the error that says why."""
+        """Pause, and return the error that says why."""
         cause = f"the endpoint {self.name!r} {what}"
         self._rests_until = self._clock() + (_REST_S if rest_s is None else rest_s), cause
         return RankerError(cause)
 
 
 def _retry_after_s(response: httpx2.Response) -> float | None:
-    """Return the seconds of `Retry-After`, or None where a response has none."""
     try:
         return min(_LONGEST_REST_S, max(0.0, float(response.headers["retry-after"])))
     except (KeyError, ValueError):

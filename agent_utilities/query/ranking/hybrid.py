@@ -65,7 +65,7 @@ def kind_of_tool(document: ToolDocument) -> int:
 
 
 def of_another_kind(kinds: NDArray[np.uint8], text: str) -> NDArray[np.bool_]:
-    """Return which tools do something of another kind than all that a text asks for: (n_tools,)."""
+    """Return which tools have a kind that a text has not: (n_tools,)."""
     wanted = kinds_of_request(text)
     other: NDArray[np.bool_] = (kinds > 0) & (kinds & wanted == 0) & (wanted > 0)
     return other
@@ -150,13 +150,9 @@ class HybridIndex:
     """An index of a catalog by words and vectors.
 
     Args:
-        lexical: the same catalog by words.
-        answerability: returns what the permitted tools' vectors say of a request.
-        kinds: (n_tools,) of what each of its tools does.
-        embedder: what embeds requests.
-        lexical_weight: what words count beside vectors; 0 for nothing.
-        learned: vectors of its tools' past requests; None where nothing was learned.
-        cause: empty, as nothing is missing.
+        answerability: returns the vectors of the permitted tools.
+        kinds: (n_tools,) by `kind_of_tool`.
+        learned: past requests; None for none.
     """
 
     lexical: LexicalIndex
@@ -170,7 +166,7 @@ class HybridIndex:
     def rank(
         self, query: str, *, permitted: Sequence[int] | None = None, limit: int = 25, parts: Parts | None = None
     ) -> Ranking:
-        """Return the tools nearest to a request; by words alone, with the cause, where it can't be embedded."""
+        """Rank the tools; by words alone, with the cause, where the request can't be embedded."""
         lexical, whole = self.lexical.view(permitted), query
         query = without_negated(query)
         if not lexical.n_tools or (whole and not query):

@@ -30,17 +30,14 @@ SERVER_WEIGHT = 0.4
 _N_NEIGHBOURS = 8
 _OWN_QUANTILE = 0.05
 PAST_EVIDENCE = 0.5
-"""The weight of past requests' words as evidence that a request is answered at all."""
+"""The weight of past requests' words in the evidence that a request is answered at all."""
 _LEAST_NORM = 1e-6
 _MENTION = re.compile(r"\w[\w./:-]*")
 _QUOTES = ("`", '"', "'")
 
 
 def places_by_name(documents: Sequence[ToolDocument]) -> Mapping[str, Sequence[int]]:
-    """Return the places of a catalog's tools, by casefolded name.
-
-    Each tool has the name that callers see, and that of its server, the latter with and without the server.
-    """
+    """Return the places of tools by folded name: callers' name, and the server's, with and without the server."""
     places: dict[str, list[int]] = {}
     for place, document in enumerate(documents):
         own_name = document.read_name.casefold()
@@ -182,7 +179,7 @@ class LexicalView:
         if parts is not None and len(best):
             summands = {name: tuple(part[best].tolist()) for name, part in parts.items()}
             summands["name"] = tuple((lifted - scores)[best].tolist())
-            # That how well a request is answered stands first moves all scores alike.
+            # The evidence as the first score moves all scores alike.
             summands["answered at all"] = tuple((ranked_scores - lifted[best]).tolist())
         abstained = not len(best) or (not named and float(ranked_scores[0]) < cut)
         return Ranking(
@@ -242,22 +239,19 @@ class LexicalView:
             firsts = np.arange(len(having)) * self.n_tools
             keys = np.repeat(firsts, list(map(len, having))) + np.concatenate(having)
             wanted = firsts[:, None] + places
-            is_in_tool = keys.take(keys.searchsorted(wanted), mode="clip") == wanted
-            of_request = list(terms.word_by_row.values())
-            for term, position in zip(*(each.tolist() for each in is_in_tool.nonzero()), strict=True):
-                if of_request[term] not in words[position]:
-                    words[position].append(of_request[term])
+            is_shared = keys.take(keys.searchsorted(wanted), mode="clip") == wanted
+            spelt = list(terms.word_by_row.values())
+            for term, position in zip(*(each.tolist() for each in is_shared.nonzero()), strict=True):
+                if spelt[term] not in words[position]:
+                    words[position].append(spelt[term])
         return tuple(map(tuple, words))
 
 
 class LexicalRanker:
     """Ranks by the words that a request and a tool share."""
 
-    def index(self, documents: Sequence[ToolDocument], cause: str = "") -> LexicalIndex:
-        """Return an index of documents in catalog order.
-
-        `cause` says why there is no more than a lexical index, where more was requested.
-        """
+    def index(self, documents: Sequence[ToolDocument]) -> LexicalIndex:
+        """Return an index of documents in catalog order."""
         reader = Reader()
         terms = [reader.read(document) for document in documents]
         server_numbers: dict[str, int] = {}
@@ -287,13 +281,7 @@ def _view(
 
 @dataclass(frozen=True, eq=False)
 class LexicalIndex:
-    """A catalog to search by words.
-
-    Args:
-        view: returns what an index of a catalog of the permitted tools only would have.
-        cause: why there is no more than this.
-        past: the past requests of its tools; None where nothing was learned.
-    """
+    """An index of a catalog by words; `view` returns that of the permitted tools, `cause` is why it is only lexical."""
 
     view: Callable[[Sequence[int] | None], LexicalView]
     cause: str = ""

@@ -15,6 +15,7 @@ import hashlib
 import importlib.metadata
 import json
 import logging
+import os
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +26,7 @@ from typing import NamedTuple
 from agent_utilities.errors import RankerError
 from agent_utilities.query.ranking.arrays import NDArray, Vectors, np, single_blas_thread, unit_vectors
 from agent_utilities.query.ranking.embedding import TextRole
-from agent_utilities.query.ranking.minilm_files import INSTALL, VOCABULARY, known_weights, model_folder
+from agent_utilities.runtime.process_io import own_folder
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class Bert:
         self._layers = [_Layer(tensors, f"encoder.layer.{number}.") for number in range(_N_LAYERS)]
 
     def embed(self, texts: Sequence[Sequence[int]]) -> Vectors:
-        """Return a vector of unit length for each text, from the numbers of its word pieces: (n_texts, width)."""
+        """Embed texts as numbers of word pieces: (n_texts, width), of unit length."""
         ends = np.cumsum([len(ids) for ids in texts])
         spans = [slice(end - len(ids), end) for end, ids in zip(ends.tolist(), texts, strict=True)]
         hidden = self._words[np.concatenate(texts)] + self._text_type

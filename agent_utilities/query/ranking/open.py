@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from agent_utilities.errors import InputError, RankerError, SettingsError
 from agent_utilities.query.ranking.arrays import Vectors, np
 from agent_utilities.query.ranking.embedding import Provider, TextRole
-from agent_utilities.query.ranking.minilm_files import INSTALL, N_MEGABYTES, model_folder
+from agent_utilities.query.ranking.minilm import INSTALL, N_MEGABYTES, model_folder
 from agent_utilities.runtime.process_io import own_folder
 from agent_utilities.settings import Settings
 

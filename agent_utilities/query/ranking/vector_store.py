@@ -52,7 +52,7 @@ class VectorStore:
         self._run(lambda connection: connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows))
 
     def _run(self, action: Callable[[sqlite3.Connection], R]) -> R | None:
-        """Return the result of an action on the file, or None where the file can't be used."""
+        """Run an action on the file; None where the file can't be used."""
         if self.cause:
             return None
         try:

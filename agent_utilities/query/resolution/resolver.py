@@ -29,8 +29,8 @@ from agent_utilities.query.resolution.answer import (
 )
 from agent_utilities.query.resolution.catalog_ranker import CatalogRanker, combined_answer, ranked_alone
 from agent_utilities.query.resolution.graph_keeper import GraphKeeper
-from agent_utilities.query.resolution.learning import Teaching
 from agent_utilities.query.resolution.prior import shares_off_loop, with_prior
+from agent_utilities.query.resolution.teaching import Teaching
 from agent_utilities.runtime.caches import cache_bytes, key_of
 from agent_utilities.runtime.waiting import Deadline, beside
 from agent_utilities.selection.model import UNRESOLVED, Resolution

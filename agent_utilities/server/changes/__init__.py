@@ -1,1 +1,1 @@
-"""Changes of what is listed: watched for in providers, compared for each caller, and told to their clients."""
+"""Changes of lists: detected in providers, compared for each caller, and notified to their clients."""

@@ -1,4 +1,4 @@
-"""Telling clients that their lists changed: on their session, or on their `subscriptions/listen` stream."""
+"""Notifies clients that their lists changed: on their session, or on their `subscriptions/listen` stream."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ from mcp.server.connection import Connection
 from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
+from agent_utilities.policy.verdict import UnderVerdict, Verdict, verdict_in_force
 from agent_utilities.runtime.caches import BoundedCache
+from agent_utilities.runtime.waiting import guarded
+from agent_utilities.seam.caller import caller_key, of_token
+from agent_utilities.seam.events import Event, PolicyChanged, QueryAnswerable, ToolsChanged
+from agent_utilities.seam.session import NOTICE_S
+from agent_utilities.seam.whole_catalog import is_introspecting
 from agent_utilities.selection.merge import Effective, Narrowings, merge
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.server.answers import may_read
 from agent_utilities.server.changes.watching import Watch
-from agent_utilities.server.events import ToolsChanged
-from agent_utilities.server.sessions import NOTICE_S, of_token
-from agent_utilities.server.stopping import guarded
-from agent_utilities.server.surface.catalogs import CATALOGS_BYTES, caller_key, is_introspecting, weigh_catalog
-from agent_utilities.server.surface.surface import Surface, UnderVerdict, Verdict, verdict_in_force
+from agent_utilities.server.surface.catalogs import CATALOGS_BYTES, weigh_catalog
+from agent_utilities.server.surface.surface import Surface
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer
@@ -46,32 +49,32 @@ MOST_WORK, MOST_WORK_OF_ALL = 100, 1_000
 """The most pieces of work beside requests that are under way at once for one caller, and for all of them."""
 
 _Listed = tuple[Catalog, ...]
-"""What a caller was listed of a kind: when they were last told, and what they listed themselves last since then."""
+"""The catalogs of a kind that a caller was listed: at the last notice, and the last one that they listed since."""
 
 
 def _weigh(key: tuple[str, ComponentKind], listed: _Listed) -> int:
     return sum(weigh_catalog(key, catalog) for catalog in listed)
 
 
-_Asked = tuple[Selection, Narrowings | None]
-"""What a caller asked for themselves, and what features took away for their request."""
+_Request = tuple[Selection, Narrowings | None]
+"""A caller's own selection, and the bounds that features put on their request."""
 
 
-def _bounds(surface: Surface, asked: _Asked, granted: Selection) -> Effective:
-    return surface.merged(merge(asked[0], granted), asked[1]).effective.bounds_only
+def _bounds(surface: Surface, request: _Request, granted: Selection) -> Effective:
+    return surface.merged(merge(request[0], granted), request[1]).effective.bounds_only
 
 
 _is_comparing: ContextVar[bool] = ContextVar("agent_utilities_is_comparing", default=False)
 
 
 class _Client:
-    """One client: what its caller asked for last, and how it is told.
+    """One client: the last selection of its caller, and how it is notified.
 
-    Made, and brought up to date, while a request of the client is served.
+    Created and updated while a request of the client is served.
 
     Args:
-        tell: tells it that a list (`tools`, `prompts`, `resources`) changed.
-        takes: takes the events of its stream; None on a session.
+        tell: notifies it that a list (`tools`, `prompts`, `resources`) changed.
+        takes: receives the events of its stream; None on a session.
     """
 
     def __init__(
@@ -83,13 +86,13 @@ class _Client:
         self.tell, self.takes = tell, takes
         self.untold: set[str] = set()
         self.is_being_told = False
-        self._listed: dict[ComponentKind, dict[Effective, _Asked]] = {}
+        self._listed: dict[ComponentKind, dict[Effective, _Request]] = {}
         self.heard(verdict)
 
     def heard(self, verdict: Verdict, listed: ComponentKind | None = None) -> None:
-        """Take note of a request of the client, and of what it listed.
+        """Record a request of the client, and what it listed.
 
-        The request's context is kept: it bears the token that `auth` checks ask for.
+        The request's context is kept, since it has the token that `auth` checks need.
         """
         self.context = copy_context()
         self.caller = caller_key()
@@ -99,35 +102,33 @@ class _Client:
             bounds.update(self._latest)
 
     def regranted(self, granted: Selection, surface: Surface) -> None:
-        """Take note of what its caller is permitted from now on; what else their lists were made under is as it was."""
+        """Set the grant of its caller; all else that their lists were made under stays."""
 
-        def again(bounds: Mapping[Effective, _Asked]) -> dict[Effective, _Asked]:
-            return {_bounds(surface, asked, granted): asked for asked in bounds.values()}
+        def again(bounds: Mapping[Effective, _Request]) -> dict[Effective, _Request]:
+            return {_bounds(surface, request, granted): request for request in bounds.values()}
 
         self.granted, self._latest = granted, again(self._latest)
-        # Those that are many stay so: whether others were left out is not known.
+        # Where there are too many they stay: some may have been left out.
         self._listed = {k: again(each) if len(each) < _N_BOUNDS else each for k, each in self._listed.items()}
         self.context.run(UnderVerdict(surface.verdict(granted, shapes_lists=False)).__enter__)
 
-    def made_under(self, kind: ComponentKind) -> Mapping[Effective, _Asked]:
-        """Return what the client's lists of a kind were made under: bounds, by what was asked; nothing if many."""
+    def made_under(self, kind: ComponentKind) -> Mapping[Effective, _Request]:
+        """Return the bounds of the client's lists of a kind, each with its request; empty if there are too many."""
         bounds = self._listed.get(kind, self._latest)
         return bounds if len(bounds) < _N_BOUNDS else {}
 
 
 class Changes:
-    """Collects changes from any thread, and tells those clients whose lists they changed from the server's own task.
+    """Collects changes from any thread, and notifies the clients whose lists they changed from one task of the server.
 
-    What changed for a caller is learnt by comparing what they are listed now with what they were before, under the
-    bounds that their lists were made under: a change to a denied tool is told to nobody (law L1). Changes that come
-    together are told as one. Before the server runs nobody listens, and nothing is kept.
-
-    It is the bus behind `subscriptions/listen`, too.
+    For each caller the present lists are compared with the last ones, under the bounds that those were made under, so
+    that nobody is notified of a change to a denied tool (law L1). Changes that come together make one notice. Before
+    the server runs nobody listens, and nothing is kept. It is also the bus behind `subscriptions/listen`.
     """
 
     def __init__(self, server: AgentServer) -> None:
         self.limit_s = NOTICE_S
-        """How long one client may take to read a notice, and one caller's rights to be judged for it."""
+        """Seconds that a client may take to read a notice, and a check of its caller's rights may take."""
         self.listen = ListenHandler(self, max_subscriptions=10_000)  # of which each caller has a share: see `Places`
         self.watch = Watch(self.note)
         self._server, self._surface = server, server.surface
@@ -142,10 +143,10 @@ class Changes:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._group: asyncio.TaskGroup | None = None
 
-    # -- who is told -------------------------------------------------------------------------------------------------
+    # -- clients and streams -------------------------------------------------------------------------------------------
 
     def heard(self, connection: Connection, verdict: Verdict, listed: ComponentKind | None) -> None:
-        """Take note of a request on a connection: its client is told of changes there, for as long as it reads them."""
+        """Record a request on a connection: its client is notified there of changes, for as long as it reads them."""
         if (client := self._clients.get(connection)) is None:
             client = _Client(verdict, lambda name: connection.notify(f"notifications/{name}/list_changed", None))
             self._clients[connection] = client
@@ -154,8 +155,6 @@ class Changes:
         self._learn(client.caller, client.context)
 
     def hears(self, connection: Connection, uris: Container[str]) -> None:
-        """Have a connection's client told of updates of these resources, of those that it may read at that moment."""
-
         async def tell(uri: str) -> None:
             async with asyncio.timeout(self.limit_s):
                 await connection.notify("notifications/resources/updated", {"uri": uri})
@@ -183,10 +182,7 @@ class Changes:
         return unsubscribe
 
     async def publish(self, event: ServerEvent) -> None:
-        """Tell streams of a resource's update: only those whose caller may read it at that moment (law L1).
-
-        It is awaited until each stream's caller was judged, all at once.
-        """
+        """Send a resource's update to the streams whose callers may read it now (law L1); all are judged at once."""
         if isinstance(event, ResourceUpdated):
             async with asyncio.TaskGroup() as group:
                 for client in self._clients.values():
@@ -203,16 +199,16 @@ class Changes:
             logger.warning("no telling whether a caller may read %r: not told of its update", event.uri, exc_info=True)
 
     def note_listed(self, kind: ComponentKind, catalog: Catalog) -> None:
-        """Take note of what the present caller is listed: where it is gone again by now, they must be told."""
+        """Record what the present caller is listed, so that they are notified where it has changed again by now."""
         key = caller_key(), kind
         listed = self._listed.get(key) or ()
         if (not listed or listed[-1] is not catalog) and not _is_comparing.get():
             self._listed.keep(key, (*listed[:1], catalog))
 
     def _learn(self, caller: str, context: Context) -> None:
-        """Learn what a caller would be listed before anything changes, where they were listed nothing here.
+        """Record what a caller would be listed before anything changes, where they were listed nothing here.
 
-        Such as by a server beside this one. Not over stdio where it would start or ask other servers.
+        They may have listed at another replica. Not done over stdio where it would start or call other servers.
         """
         would_ask_others = self._server.transport in (None, "stdio") and not self.watch.is_in_process
         if self._group is None or caller in self._learning or would_ask_others:
@@ -226,24 +222,28 @@ class Changes:
         self._learning.discard(caller)
 
     def tell_tools(self, connection: Connection) -> None:
-        """Tell the client of a connection that its list of tools changed, whatever it is listed by."""
+        """Notify the client of a connection that its list of tools changed."""
         self._tell(connection, ["tools"])
 
-    def tell_asking(self, query: str) -> None:
-        """Tell the present caller's streams that ask by a query, over stdio all of them, that their tools changed."""
-        caller, is_http = caller_key(), self._server.transport not in (None, "stdio")
-        for key, client in self._clients.items():
-            if client.caller == caller and not (is_http and client.query != query):
-                self._tell(key, ["tools"])
+    def hear(self, event: Event) -> None:
+        """Notify the clients whose lists an event changes: by their rights, or as their query can be answered."""
+        match event:
+            case PolicyChanged("rules" | "tokens") if self._group is not None:
+                self._group.create_task(guarded(self._regrant()))
+            case QueryAnswerable(query):  # of its caller; over stdio nobody else is there
+                caller, is_http = caller_key(), self._server.transport not in (None, "stdio")
+                for key, client in self._clients.items():
+                    if client.caller == caller and not (is_http and client.query != query):
+                        self._tell(key, ["tools"])
 
     # -- what changed ------------------------------------------------------------------------------------------------
 
     def note(self, lists: Iterable[str] = _KINDS) -> None:
         """Note that lists (`tools`, `prompts`, `resources`) changed; safe to call from any thread.
 
-        A provider that registers its components anew with each listing tells of that too. What a listing for graph and
-        ranker brought about is told to clients, and starts no other such listing; what one for a comparison brought
-        about is in the list that is compared.
+        A provider that registers its components anew with each listing notes that too. A change by a listing for graph
+        and ranker is notified to clients, and starts no other such listing. A change by a listing for a comparison is
+        in the list that is compared.
         """
         if self._loop is not None and not self._loop.is_closed() and not _is_comparing.get():
             self._loop.call_soon_threadsafe(self._note, frozenset(lists), not is_introspecting())
@@ -280,11 +280,6 @@ class Changes:
             self._learning.clear()
             self.listen.close()
 
-    def regrant(self) -> None:
-        """Tell those clients whose lists differ by what their callers are permitted from now on."""
-        if self._group is not None:
-            self._group.create_task(guarded(self._regrant()))
-
     async def _regrant(self) -> None:
         for key, client in list(self._clients.items()):
             token = client.context.run(get_access_token)
@@ -297,12 +292,12 @@ class Changes:
             self._tell(key, [name for name in _KINDS if await self._differs(client, name, before, granted)])
 
     async def _differs(self, client: _Client, name: str, before: Selection, after: Selection) -> bool:
-        """Whether two grants permit a client's caller different things of what they were last listed."""
+        """Whether two grants differ in what they permit of the lists that a client's caller last had."""
         for kind in _KINDS[name]:
             if not (listed := self._listed.get((client.caller, kind))):
                 return True
-            for asked in client.made_under(kind).values() or ((NOTHING, None),):
-                each = [_bounds(self._surface, asked, grant) for grant in (before, after)]
+            for request in client.made_under(kind).values() or ((NOTHING, None),):
+                each = [_bounds(self._surface, request, grant) for grant in (before, after)]
                 if len({await self._surface.permitted_digest(kind, listed[-1], bounds) for bounds in each}) != 1:
                     return True
         return False
@@ -311,7 +306,7 @@ class Changes:
         """Start work that no request waits for; a failure of it is logged, and fails nothing else.
 
         Returns:
-            Whether it was: not where its caller has a hundred under way, all have a thousand, or no server runs.
+            Whether it was started: not where its caller has 100 under way, all have 1,000, or no server runs.
         """
         under_way, caller = [*self._work.values()], caller_key()
         if self._group is None or len(under_way) >= MOST_WORK_OF_ALL or under_way.count(caller) >= MOST_WORK:
@@ -322,12 +317,12 @@ class Changes:
         return True
 
     def _tell_all(self, lists: Sequence[str], group: asyncio.TaskGroup) -> None:
-        """Tell each client of what changed for it, no caller waiting for another's lists."""
+        """Notify each client of what changed for it; no caller waits for another's lists."""
         by_caller: dict[str, list[object]] = defaultdict(list)
         for key, client in self._clients.items():
             by_caller[client.caller].append(key)
         kept = [((caller, kind), self._listed.get((caller, kind))) for caller in by_caller for kind in KINDS]
-        self._listed.clear()  # of who is not told: what they list from now on is what they will be compared with
+        self._listed.clear()  # of callers without a client: they are compared with what they list from now on
         for caller_and_kind, listed in kept:
             if listed is not None:
                 self._listed.keep(caller_and_kind, listed)
@@ -336,7 +331,7 @@ class Changes:
             group.create_task(guarded(self._tell_caller(caller, keys, lists)), context=context)
 
     async def _tell_caller(self, caller: str, keys: Sequence[object], lists: Sequence[str]) -> None:
-        """Tell the clients of the caller in whose context this runs."""
+        """Notify the clients of the caller in whose context this runs."""
         compared = {kind: await self._compared(caller, kind) for name in lists for kind in _KINDS[name]}
         for key in keys:
             if (client := self._clients.get(key)) is not None:
@@ -373,12 +368,12 @@ class Changes:
         if now is None:
             return ()
         listed = self._listed.get((caller, kind)) or ()  # with what they listed themselves meanwhile
-        # The first time that counts on: they were told of nothing yet.
+        # On the first comparison it stays the base: they were notified of nothing yet.
         self._listed.keep((caller, kind), (now,) if was_known else (now, *listed[-1:]))
         return (*listed, now) if was_known else ()
 
     def _tell(self, key: object, lists: Iterable[str]) -> None:
-        """Send a client a notice for each list, waiting for nobody; one that waits to be sent is not sent twice."""
+        """Send a client a notice for each list, without waiting; a notice that waits to be sent is not added again."""
         if (client := self._clients.get(key)) is None or self._group is None:
             return
         client.untold.update(lists)

@@ -1,8 +1,8 @@
-"""Watching a tree of providers for every change that FastMCP tells nobody of."""
+"""Watches a tree of providers for the changes that FastMCP sends no notice of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from functools import partial, wraps
 from itertools import count
 from typing import Any
@@ -16,14 +16,14 @@ from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import VersionSpec
 
 from agent_utilities.compat.fastmcp_server import parts_of
-from agent_utilities.server.tool_origin import KeptProvider
+from agent_utilities.seam.components import KeptProvider
 
 _LISTS = {"tool": "tools", "prompt": "prompts", "resource": "resources", "template": "resources"}
-"""What of a `LocalProvider` is added and removed, and the list that it is of."""
+"""The methods of a `LocalProvider` that add and remove components, with the list that each changes."""
 
 
 class Watch:
-    """Tells of changes in providers, and in the servers mounted through them, at any depth.
+    """Reports changes in providers, and in the servers mounted through them, at any depth.
 
     Args:
         on_change: called with the lists that changed; without any when a provider or a transform is added, or
@@ -35,12 +35,12 @@ class Watch:
         self._watched: WeakSet[Provider] = WeakSet()
         self._generations: WeakKeyDictionary[Provider, int] = WeakKeyDictionary()
         self._numbers = count()
-        """Never the same number twice, from whichever thread: two changes at once can't be taken for none."""
+        """Returns a new number at each call, from any thread, so that no two changes look like none."""
         self.is_in_process = True
-        """Whether every component is in this process: to list them asks nobody else."""
+        """Whether every component is in this process, so that a listing calls no other server."""
 
     def watch(self, provider: Provider) -> None:
-        """Watch a provider and all below it; one that is watched already is left alone."""
+        """Watch a provider and all below it; a provider that is watched already is skipped."""
         if provider in self._watched:
             return
         self._watched.add(provider)
@@ -63,7 +63,7 @@ class Watch:
                 self.is_in_process = False
 
     def generation(self, provider: Provider) -> Hashable | None:
-        """Return what changes with what a provider lists to the present caller, or None where nothing tells of that.
+        """Return a key that changes with what a provider lists to the present caller, or None where there is none.
 
         A server mounted or wrapped gives copies of what may change within it, and transforms may change of themselves.
         """
@@ -91,7 +91,7 @@ class Watch:
 
 
 class _ByName:
-    """Looks a local provider's tools up by their names, in place of its `get_tool`.
+    """Indexes a local provider's tools by name, in place of its `get_tool`.
 
     FastMCP looks through all components for one name, a third of a millisecond for each thousand at every call.
     """
@@ -104,7 +104,7 @@ class _ByName:
         provider.get_tool = self.get  # type: ignore[method-assign]
 
     async def get(self, name: str, version: VersionSpec | None = None) -> Tool | None:
-        """Return the tool of a name; where there are several versions, or transforms, FastMCP finds it."""
+        """Return the tool of a name; where there are several versions, or transforms, FastMCP resolves it."""
         if self._provider.transforms:
             return await self._get(name, version)
         if self._read != (current := self._generation()):
@@ -112,12 +112,12 @@ class _ByName:
             for tool in await self._list():
                 by_name.setdefault(tool.name, []).append(tool)
             self._tools, self._read = by_name, current  # in this order: another thread may look a name up
-        found = self._tools.get(name, [])
-        return await self._get(name, version) if len(found) > 1 or (found and version) else next(iter(found), None)
+        tools = self._tools.get(name, [])
+        return await self._get(name, version) if len(tools) > 1 or (tools and version) else next(iter(tools), None)
 
 
 def _after(provider: Provider, name: str, on_change: Callable[[], object]) -> None:
-    """Have a provider's method tell when it is done, by replacing it."""
+    """Replace a provider's method by one that calls `on_change` when it is done."""
     method = getattr(provider, name)
 
     @wraps(method)
@@ -127,3 +127,25 @@ def _after(provider: Provider, name: str, on_change: Callable[[], object]) -> No
         return result
 
     setattr(provider, name, telling)
+
+
+class KeptTools:
+    """Caches the tools that a server's providers list, for as long as no provider reports a change."""
+
+    def __init__(self, server: FastMCP[Any], watch: Watch, is_transformed: Callable[[], bool]) -> None:
+        self._server, self._watch, self._is_transformed = server, watch, is_transformed
+        self._kept: tuple[list[tuple[Provider, Hashable | None]], Sequence[Tool]] | None = None
+
+    async def tools(self, list_them: Callable[[], Awaitable[Sequence[Tool]]]) -> Sequence[Tool]:
+        """Return the providers' tools, cached where nothing has changed.
+
+        They are a tuple, so that readers can recognise it by its identity; an author's transforms, which may expect a
+        list, get one.
+        """
+        generations = [(provider, self._watch.generation(provider)) for provider in self._server.providers]
+        if self._kept is None or self._kept[0] != generations:
+            tools = tuple(await list_them())
+            self._kept = (generations, tools) if all(number is not None for _, number in generations) else None
+        else:
+            tools = tuple(self._kept[1])
+        return list(tools) if self._is_transformed() else tools

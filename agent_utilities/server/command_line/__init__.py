@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 NO_VERSION = "unknown"
-"""What a server without a version tells clients, whose protocol asks for one that is not empty."""
+"""The version of a server without one, since the protocol requires one that is not empty."""
 
 
 def installed_version(name: str) -> str | None:

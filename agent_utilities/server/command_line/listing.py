@@ -14,14 +14,16 @@ from agent_utilities.catalog.context import ACTIVE, ATTACHED, ListedTool, attach
 from agent_utilities.catalog.model import KINDS, ComponentKind, Entry
 from agent_utilities.policy.bounds import finish, unknown_in
 from agent_utilities.policy.decision import Decision, sections_of
+from agent_utilities.policy.entry_names import SEARCH_ENTRY
 from agent_utilities.policy.reasons import reasons_of, status_text
+from agent_utilities.policy.verdict import Verdict
+from agent_utilities.seam.components import entry_of
+from agent_utilities.seam.feature import OwnTool
+from agent_utilities.seam.host import Reporting, find
+from agent_utilities.seam.request import Request, serving
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.server.command_line.terminal import NamesTable, plain
-from agent_utilities.server.feature import OwnTool
-from agent_utilities.server.request import Request, serving
-from agent_utilities.server.surface.components import entry_of
-from agent_utilities.server.surface.surface import TOOL_SEARCH, Verdict
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer
@@ -30,10 +32,11 @@ _STYLE = {"visible": "green", "deferred": "yellow", "denied": "red"}
 
 
 async def print_listing(host: AgentServer, as_json: bool) -> None:
-    """Print the operator's view of a server: nothing is held back from the one who launches it."""
-    await host.features.know_everything()
+    """Print the operator's view of a server, with everything that callers may not see."""
+    await host.pending.know_everything()
     await host.operator_bounds.check()
-    request = await host.features.report(NOTHING, partial(host.request, NOTHING, is_dry=True))
+    make = partial(host.request, NOTHING, is_dry=True)
+    request = await (make() if (reports := find(host, Reporting)) is None else reports.report(NOTHING, make))
     verdict = request.verdict
     entry_tools = await _own_rows(host, request)
     with host.surface.under_verdict(host.surface.unbounded()):
@@ -54,14 +57,14 @@ async def print_listing(host: AgentServer, as_json: bool) -> None:
     resolution = verdict.preferences.resolution
     query = status_text(resolution.status, resolution.cause, resolution.n_left_out)
     unknown, notices = _unknown(host, there), host.surface.operator.notices
-    absent = host.features.gathered("absent", host.surface.unbounded().bounds)
+    absent = host.pending.absent(host.surface.unbounded().bounds)
     rows = [*entry_tools, *rows]
     if as_json:
         body = {"server": host.name, "components": rows, "totals": totals, "query": query, "unknown": unknown}
         print(json.dumps({**body, "absent": absent, "line": line, "notices": notices, "warning": warning}))
         return
     _print_table(host.name, rows, totals, query, unknown)
-    notes = [plain(told) for told in (line, *notices) if told]
+    notes = [plain(text) for text in (line, *notices) if text]
     notes += [f"[yellow]{plain(warning)}[/]"] if warning else []
     notes += [f"not listed, since never reached: {plain(', '.join(absent))}"] if absent else []
     for note in notes:
@@ -81,22 +84,22 @@ def _rows(kind: ComponentKind, components: Sequence[Any], decision: Decision) ->
 
 
 def _row(kind: ComponentKind, component: Any, entry: Entry, verdict: str, reason: str) -> dict[str, Any]:
-    """Return what is said of a component; of a tool what is ranked of its definition, and what all of it costs."""
-    told: dict[str, Any] = {"tokens": 0}
+    """Return the row of a component; a tool's has its tokens, and the parts of its definition that are ranked."""
+    facts: dict[str, Any] = {"tokens": 0}
     if kind == "tool":
         definition = component.to_mcp_tool(name=component.name).model_dump(
             mode="json", by_alias=True, exclude_none=True
         )
         ranked = {"description": definition.get("description", ""), "inputSchema": definition["inputSchema"]}
-        told = {"tokens": n_tokens(definition), **ranked}
+        facts = {"tokens": n_tokens(definition), **ranked}
     row = {"kind": kind, "name": entry.name, "tags": sorted(component.tags), "read_only": entry.read_only}
-    return {**row, "verdict": verdict, "reason": reason, **told}
+    return {**row, "verdict": verdict, "reason": reason, **facts}
 
 
 def _size(shown: Sequence[dict[str, Any]], decision: Decision, verdict: Verdict) -> tuple[str | None, str | None]:
     """Return the warning of a large surface, and how much of what is deferred is visible; None where neither holds."""
     listed = [ListedTool(frozenset(row["tags"]), row["read_only"], row["tokens"]) for row in shown]
-    can_defer = verdict.bounds.permits_entry_tool(TOOL_SEARCH, by_caller=False)
+    can_defer = verdict.bounds.permits_entry_tool(SEARCH_ENTRY, by_caller=False)
     warning = surface_warning(listed, can_defer=can_defer, defers=decision.defers)
     if not decision.defers:
         return warning, None
@@ -139,6 +142,6 @@ def _print_table(
         f"about {totals['visible_tokens']} {of_all}" + (f"; query: {query}" if query != "off" else ""),
         highlight=False,
     )
-    for given, near in unknown.items():
+    for name, near in unknown.items():
         hint = f"; did you mean {near!r}?" if near else ""
-        console.print(f"[yellow]{plain(f'no component bears the name {given!r}{hint}')}[/]", highlight=False)
+        console.print(f"[yellow]{plain(f'no component bears the name {name!r}{hint}')}[/]", highlight=False)

@@ -6,6 +6,7 @@ Annotations are values here, not texts: classes of options in other modules inhe
 import dataclasses
 import inspect
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, takewhile
@@ -24,9 +25,10 @@ _BOUNDS = "What callers may use"
 _LISTED = "What is listed for them"
 CAPABILITIES = "Capabilities"
 _NETWORK = "Over a network"
-_PANELS = (None, _BOUNDS, _LISTED, CAPABILITIES, _NETWORK)
+_FEATURES = "Features"
+_PANELS = (None, _BOUNDS, _LISTED, CAPABILITIES, _NETWORK, _FEATURES)
 _MORE_THAN_ONE = {"--tools": "Permit only these tools.", "--toolsets": "Permit only these: names of tools, or tags."}
-"""What is said of the spellings of a field that are no names for the same."""
+"""The help of spellings of a field that are no other names for the same."""
 _FEW_SET = ("initial_k", "search_k", "search_turns", "max_active")
 _VARIABLE = re.compile(r" \[dim\]\\\[env: \w+\]\[/dim\]$")
 _METAVARS: dict[ValueKind, str] = {"count": "N", "number": "N", "text": "WORDS", "threshold": "MODE", "profile": "NAME"}
@@ -40,17 +42,17 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 _O = TypeVar("_O", bound="Options")
 
 
-def print_version(context: typer.Context, asked: bool) -> None:
-    """Print the name and version of what runs, which is the context's object, and exit."""
-    if asked:
+def print_version(context: typer.Context, value: bool) -> None:
+    """Print the name and version of the program, which is the context's object, and exit."""
+    if value:
         program = context.obj
         has_version = program.version not in (None, NO_VERSION)
         print(f"{program.name} {program.version if has_version else '(no version)'}")
         raise typer.Exit
 
 
-def _print_help_all(context: typer.Context, asked: bool) -> None:
-    if asked and isinstance(context.command, BriefHelp):
+def _print_help_all(context: typer.Context, value: bool) -> None:
+    if value and isinstance(context.command, BriefHelp):
         context.command.format_help(context, context.make_formatter(), is_brief=False)
         raise typer.Exit
 
@@ -130,8 +132,27 @@ _SETTINGS = (
 )
 
 
-def options_type(base: type[_O]) -> type[_O]:
-    """Return a class of options with one more field for each setting, and each spelling in the table of selections."""
+def _declared(model: Any) -> list[tuple[str, Any, Any]]:
+    """Return the options of the settings that a feature declares."""
+    return [
+        (
+            name,
+            Annotated[
+                str | None,
+                option(help=field.description or "", env=f"MCP_{name.upper()}", metavar="VALUE", panel=_FEATURES),
+            ],
+            dataclasses.field(default=None, metadata={_FEATURES: True}),
+        )
+        for name, field in model.model_fields.items()
+    ]
+
+
+def options_type(base: type[_O], declared: Iterable[Any] = ()) -> type[_O]:
+    """Return a class of options with one more field for each setting, and each spelling in the table of selections.
+
+    Args:
+        declared: the models of the settings that features declare.
+    """
     selecting = [
         (_attribute(spelling), _annotation(spelling, field), dataclasses.field(default=None))
         for spelling, field in spellings("cli")
@@ -140,7 +161,7 @@ def options_type(base: type[_O]) -> type[_O]:
     # Annotations of `Options` are looked up in the module that the new class names as its own.
     return dataclasses.make_dataclass(
         f"Selecting{base.__name__}",
-        [*_SETTINGS, *selecting],
+        [*_SETTINGS, *selecting, *(row for model in declared for row in _declared(model))],
         bases=(base,),
         namespace={"__module__": base.__module__, "__doc__": documents},
         frozen=True,
@@ -179,10 +200,10 @@ def documented(command: Any) -> Any:
     A switch takes no value, and one that is off by default has no opposite.
     """
     command.help = (command.help or "").partition("\n\nArgs:\n")[0]
-    told = dict(_ARGUMENT.findall(inspect.getdoc(command.callback) or ""))
+    helps = dict(_ARGUMENT.findall(inspect.getdoc(command.callback) or ""))
     for parameter in command.params:
-        if parameter.name in told:
-            parameter.help = " ".join([*told[parameter.name].split(), parameter.help or ""]).rstrip()
+        if parameter.name in helps:
+            parameter.help = " ".join([*helps[parameter.name].split(), parameter.help or ""]).rstrip()
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
         if parameter.default is False:
@@ -205,8 +226,15 @@ def _whole(command: Any, parse: Any, context: Any, args: list[str]) -> Any:
     return parse(context, args)
 
 
+def may_be_declared(error: Any) -> bool:
+    """Whether what is wrong is an unknown option that is none of ours, nor near one: a feature may declare it."""
+    option: Any = getattr(error, "option_name", None)
+    is_unknown = hasattr(error, "possibilities") and option
+    return bool(is_unknown and not given_elsewhere(option, "cli") and not near_miss(option, "cli"))
+
+
 def message_of(error: Any) -> str:
-    """Return what is wrong with a command line; a server's is told which option was probably meant, too."""
+    """Return the message of a command-line error; a server's names the option that was probably meant."""
     option = getattr(error, "option_name", None)
     if hasattr(error, "possibilities") and option and isinstance(error.ctx.command, BriefHelp):
         if elsewhere := given_elsewhere(option, "cli"):
@@ -218,23 +246,26 @@ def message_of(error: Any) -> str:
 
 def selection_of(options: Options) -> Selection:
     """Return the selection in parsed options."""
-    given: list[tuple[str, str]] = []
+    texts: list[tuple[str, str]] = []
     for spelling, _ in spellings("cli"):
         value = getattr(options, _attribute(spelling))
-        given += [(spelling, text) for text in ([str(value).lower()] if isinstance(value, bool) else value or [])]
-    return read_cli(given)
+        texts += [(spelling, text) for text in ([str(value).lower()] if isinstance(value, bool) else value or [])]
+    return read_cli(texts)
 
 
 def settings_of(options: Options) -> dict[str, str]:
-    """Return the settings in parsed options, by name; what is not given is not in it.
+    """Return the settings in parsed options, by name, without those that are not set.
 
     Raises:
         SettingsError: a value can't be read.
     """
     from agent_utilities.settings import check_hosts  # it loads pydantic, which --help and --version need not
 
-    given = {name: getattr(options, name) for name, *_ in _SETTINGS}
-    texts = {name: value if isinstance(value, str) else ",".join(value or ()) for name, value in given.items()}
+    values = {name: getattr(options, name) for name, *_ in _SETTINGS}
+    texts = {name: value if isinstance(value, str) else ",".join(value or ()) for name, value in values.items()}
     hosts, origins = texts["allowed_hosts"], texts["allowed_origins"]
     check_hosts(hosts, origins, "option --allowed-hosts", "option --allowed-origins")
+    texts |= {
+        each.name: getattr(options, each.name) for each in dataclasses.fields(options) if _FEATURES in each.metadata
+    }
     return {name: text for name, text in texts.items() if text}

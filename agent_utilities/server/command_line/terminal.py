@@ -1,4 +1,4 @@
-"""What commands show on a terminal: tables in which names stay in one piece, lines, how far they are, small charts."""
+"""Output of commands on a terminal: tables in which names are not broken, lines, progress, small charts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _GAP = 2
 """Columns of a terminal between two columns of a table."""
 _NARROW = 8
-"""What every column of texts keeps where names are kept whole."""
+"""The least width of every column of text where names are not broken."""
 _NUMBER = re.compile(r"([-+]?[\d,.]+( ?%| ms)?( +[-+][\d.]+)?)?")
 
 
@@ -41,17 +41,17 @@ def in_event_loop(command: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
 
 
 def terminal(*, stderr: bool = False) -> Console:
-    """Return the console of a command: it colours what it is told to, and turns no `:name:` into a picture."""
+    """Return the console of a command: it colours markup, and leaves `:name:` as it is."""
     return Console(stderr=stderr, emoji=False, highlight=False)
 
 
 def plain(text: str) -> str:
-    """Return a text that a console without emoji prints as it is: no markup of it counts, and none of it acts."""
+    """Escape a text, so that a console without emoji prints it as it is: without markup and control characters."""
     return escape(shown(text, len(text)))
 
 
 def print_problems(console: Console, problems: Iterable[str], notices: Iterable[str]) -> None:
-    """Print what was left out of a config, and what was passed over in it."""
+    """Print what was left out of a config, and what was ignored in it."""
     for problem in problems:
         console.print(f"[red]left out:[/] {plain(problem)}", soft_wrap=True)
     for notice in notices:
@@ -125,13 +125,13 @@ def _wanted(column: Sequence[Text]) -> int:
 
 
 class Steps:
-    """Tells on stderr of each of a known number of steps as it begins."""
+    """Shows on stderr each of a known number of steps as it begins."""
 
     def __init__(self, total: int) -> None:
         self._total, self._begun = total, 0
 
     def begin(self, what: str) -> None:
-        """Tell that the next step begins."""
+        """Show that the next step begins."""
         self._begun += 1
         print(f"[{self._begun}/{self._total}] {what}", file=sys.stderr, flush=True)
 

@@ -2,7 +2,7 @@
 
 A page of a stranger reaches a server on this machine by its own name, which it lets point to 127.0.0.1 (DNS
 rebinding): the Host header still bears that name. Where it calls the server by the right name, the Origin header bears
-the stranger's. FastMCP's own guard is not used: it is off unless asked for, its answers say neither what came nor what
+the stranger's. FastMCP's own guard is not used: it is off by default, its answers say neither what came nor what
 to set, and on every address it takes loopback names, the address itself and an origin that a wildcard host vouches for.
 
 HTTP is read by httptools, in less processor time than h11 takes, within the bounds that h11 has.
@@ -32,14 +32,14 @@ _N_KEPT = 64
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What gets in: loopback names with any port, with pages that come from one, and what is named besides."""
+    """The accepted hosts and origins: loopback names with any port, pages from one, and those that are named."""
 
     loopback: bool
     hosts: tuple[Host, ...]
     origins: tuple[Host, ...]
 
     def __str__(self) -> str:
-        """What gets in on an address that is no loopback one, and how to let others in."""
+        """Which hosts are accepted on an address that is no loopback one, and how to accept others."""
         hosts = ", ".join(str(pattern) for pattern in self.hosts)
         origins = ", ".join([*(str(pattern) for pattern in self.origins), "its own pages"])
         taken = f"requests for the hosts {hosts}, from browsers on {origins}" if hosts else "no request"
@@ -49,7 +49,7 @@ class Accepted:
         )
 
     def takes_host(self, host: Host) -> bool:
-        """Whether a request for a host gets in."""
+        """Whether a request for a host is accepted."""
         return (self.loopback and is_loopback(host.name)) or any(pattern.fits(host) for pattern in self.hosts)
 
     def names_origin(self, text: str) -> bool:
@@ -57,7 +57,7 @@ class Accepted:
         return any(pattern.fits(read_origin(text), text) for pattern in self.origins)
 
     def takes_origin(self, text: str, host: Host) -> bool:
-        """Whether a request that gets in by its host does so from a page of an origin too."""
+        """Whether a request that is accepted by its host is accepted from a page of an origin too."""
         if self.names_origin(text):
             return True
         if (origin := read_origin(text)) is None:
@@ -73,7 +73,7 @@ class Accepted:
 def accepted_on(
     address: str | None, settings: Settings, hosts: Sequence[str] = (), origins: Sequence[str] = ()
 ) -> Accepted:
-    """Return what gets in on an address.
+    """Return the accepted hosts and origins on an address.
 
     Args:
         address: what is bound, or None where another server than ours binds it: taken for a loopback address, since
@@ -100,7 +100,7 @@ def accepted_on(
 
 
 def is_guarded(protection: bool | Literal["auto"] | None) -> bool:
-    """Whether an application is guarded: unless it, or FastMCP's setting, says no; that setting's default is none."""
+    """Whether an application is guarded: unless it, or FastMCP's setting, says no; that setting is unset by default."""
     settings = fastmcp.settings
     if protection is None and "http_host_origin_protection" in settings.model_fields_set:
         protection = settings.http_host_origin_protection
@@ -130,7 +130,7 @@ class HostGuard:
         await JSONResponse({"error": error.as_dict()}, status_code=status)(scope, receive, send)
 
     def _judged(self, hosts: Sequence[str], origins: Sequence[str]) -> tuple[int, InputError] | None:
-        """Return the status and the reason to refuse a request with, or None where it gets in."""
+        """Return the status and the reason to refuse a request with, or None where it is accepted."""
         host = read_host(hosts[0]) if len(hosts) == 1 else None
         if host is None or not self._accepted.takes_host(host):
             hint = _hint("host", host and Host(host.name))
@@ -143,7 +143,7 @@ class HostGuard:
 
 
 class OpenToPages(CORSMiddleware):
-    """ASGI middleware: has browsers let pages of the origins that are named call MCP, and read what it answers.
+    """ASGI middleware for CORS: lets pages of the named origins call MCP in browsers, and read its answers.
 
     Pages that get in without being named, loopback ones and the server's own, can't read it from another origin.
 
@@ -182,7 +182,7 @@ def _hint(kind: str, value: object) -> str:
     )
 
 
-# -- what of a request is read before anything is asked -----------------------------------------------------------
+# -- limits on reading a request, before the application sees it -------------------------------------------------------
 
 LONGEST_HEAD = 64 << 10
 """Bytes of the longest head of a request that is read on for: names and values of its headers."""

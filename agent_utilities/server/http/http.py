@@ -1,4 +1,4 @@
-"""Putting the HTTP application together: both wires beside each other, and the selection read before either."""
+"""Builds the HTTP application: both transports beside each other, and the selection read before either."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agent_utilities.compat.fastmcp_server import whole_lifespan
 from agent_utilities.errors import InputError
 from agent_utilities.runtime.hosts import is_loopback
+from agent_utilities.seam.events import Event, RequestRefused
+from agent_utilities.seam.host import CallRecord, find
 from agent_utilities.server.access_log import hide_secrets
-from agent_utilities.server.events import Event, RequestRefused
-from agent_utilities.server.greeting import WARNING
 from agent_utilities.server.http.host_guard import BoundedHttp, HostGuard, OpenToPages, accepted_on, is_guarded
-from agent_utilities.server.wire.request import SelectionMiddleware
+from agent_utilities.server.startup import WARNING
+from agent_utilities.server.wire.selection_middleware import SelectionMiddleware
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer
@@ -42,18 +43,18 @@ logger = logging.getLogger("agent_utilities.http")
 _N_READ = 1 << 16
 """The most bytes of a request in which its id is looked for."""
 _N_LOGGED, _MINUTE_S = 16, 60.0
-"""The most lines in a minute, each another: strangers may not fill the log."""
+"""The most distinct lines in a minute, so that strangers can't fill the log."""
 _HELD = "agent_utilities.held"
-"""Where a scope has the mark of the application whose middleware it has passed."""
+"""The key, in a scope, of the mark of the application whose middleware it has passed."""
 
 _Layer = Callable[..., ASGIApp]
-"""ASGI middleware, given the application that it is around."""
+"""Makes ASGI middleware around an application."""
 
 
 def application(
     server: AgentServer,
     make: Callable[..., StarletteWithLifespan],
-    given: dict[str, Any],
+    arguments: dict[str, Any],
     more: Callable[[], Sequence[BaseRoute]],
 ) -> StarletteWithLifespan:
     """Return a server's ASGI application: MCP and `/sse` beside it, selections read, hosts and origins guarded.
@@ -61,14 +62,15 @@ def application(
     Each of its routes keeps all of that where it is merged into another application.
 
     Args:
-        make: FastMCP's own, asked with what is `given`.
+        make: FastMCP's `http_app`.
+        arguments: of `make`, by name.
         more: returns the routes beside those of MCP.
     """
     hide_secrets()
-    path, transport = given.get("path"), given.get("transport", "http")
-    protection = given.pop("host_origin_protection", None)
-    hosts, origins = given.pop("allowed_hosts", None) or (), given.pop("allowed_origins", None) or ()
-    stateless = given.get("stateless_http")
+    path, transport = arguments.get("path"), arguments.get("transport", "http")
+    protection = arguments.pop("host_origin_protection", None)
+    hosts, origins = arguments.pop("allowed_hosts", None) or (), arguments.pop("allowed_origins", None) or ()
+    stateless = arguments.get("stateless_http")
     theirs = fastmcp.settings
     stateless = theirs.stateless_http if stateless is None else stateless
     sse_path = path if transport == "sse" and path is not None else theirs.sse_path
@@ -76,14 +78,14 @@ def application(
     reading = partial(
         SelectionMiddleware, host=server, sse_path=sse_path, mcp_path=mcp_path, has_sessions=not stateless
     )
-    given["middleware"] = [*(given.get("middleware") or []), Middleware(reading)]
+    arguments["middleware"] = [*(arguments.get("middleware") or []), Middleware(reading)]
     # The legacy endpoint first: a provider of auth takes the last one as what its tokens are for.
     beside = sse_routes(make(transport="sse", host_origin_protection=False)) if transport != "sse" else []
-    app = make(**given, host_origin_protection=False)
+    app = make(**arguments, host_origin_protection=False)
     app.router.routes.extend([*beside, *more()])
     app.add_middleware(WhileLetIn, server=server)
     app.add_middleware(WholeResponses)
-    accepted = accepted_on(server.address, server.surface.operator.settings, hosts, origins)
+    accepted = accepted_on(server.address and server.address[0], server.surface.operator.settings, hosts, origins)
     mcp_paths = [each.rstrip("/") for each in (sse_path, mcp_path, theirs.message_path)]
     opened: list[_Layer] = [partial(OpenToPages, accepted=accepted, paths=mcp_paths)] if accepted.origins else []
     outer: list[_Layer] = []
@@ -91,8 +93,8 @@ def application(
         outer.append(partial(HostGuard, accepted=accepted))
         if not accepted.loopback:
             server.greeting.tell(f"{WARNING}{accepted}")
-    if server.record is not None:
-        outer.append(server.record.of_http)
+    if (record := find(server, CallRecord)) is not None:
+        outer.append(record.of_http)
     outer.append(partial(RefusedRequests, notify=server.notify))
     for route in app.router.routes if opened else ():
         if isinstance(route, Route) and route.methods and route.path.rstrip("/") in mcp_paths:
@@ -102,7 +104,7 @@ def application(
 
 
 def _hold(app: StarletteWithLifespan, reading: _Layer, opened: list[_Layer], outer: list[_Layer]) -> None:
-    """Put layers around an application, and around each of its routes for another that it is merged into."""
+    """Wrap an application in layers, and each of its routes for another application that it is merged into."""
     mark = object()
     for route in app.router.routes:
         if isinstance(route, Route | Mount | WebSocketRoute):
@@ -114,11 +116,11 @@ def _hold(app: StarletteWithLifespan, reading: _Layer, opened: list[_Layer], out
 
 
 class Held:
-    """ASGI app: an application or a route behind what holds for it, unless its own application has held that already.
+    """ASGI app: an application or a route inside its middleware, unless its own application has run that already.
 
     Args:
-        app: what is held.
-        mark: that of the application that it is of.
+        app: the application or route.
+        mark: the mark of the application that it belongs to.
         layers: the middleware around it, innermost first.
     """
 
@@ -133,17 +135,17 @@ class Held:
 
 
 @contextmanager
-def at_an_address(server: AgentServer, given: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Give what FastMCP serves with, and have the server know its address meanwhile.
+def at_an_address(server: AgentServer, arguments: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the arguments that FastMCP serves with, and set the server's address meanwhile.
 
-    FastMCP resolves what is None by its own settings, to no guard: hosts are read by ours. Port 0 is a free one that is
-    chosen here, so that whatever is told of the address names it; on Linux nobody else gets it before it is bound.
+    FastMCP resolves None by its own settings, to no guard; ours reads the hosts. For port 0 a free one is chosen here,
+    so that all messages name it; on Linux nobody else gets it before it is bound.
     """
-    host = given.get("host") or fastmcp.settings.host
-    port = given["port"] if given.get("port") is not None else fastmcp.settings.port
+    host = arguments.get("host") or fastmcp.settings.host
+    port = arguments["port"] if arguments.get("port") is not None else fastmcp.settings.port
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as reserved:
-        if given.get("sockets"):
-            port = given["sockets"][0].getsockname()[1]
+        if arguments.get("sockets"):
+            port = arguments["sockets"][0].getsockname()[1]
         elif port == 0:
             reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with suppress(OSError):  # the web server tells what is wrong with the address
@@ -157,28 +159,30 @@ def at_an_address(server: AgentServer, given: dict[str, Any]) -> Iterator[dict[s
                 "address can call every permitted tool. Bind 127.0.0.1, pass auth= to create_mcp_server, or put an "
                 "authenticating proxy before it."
             )
-        server.address, server.port, server.greeting.is_ours = host, port, True
-        protection, hosts = is_guarded(given.get("host_origin_protection")), given.get("allowed_hosts") or []
+        server.address, server.greeting.is_ours = (host, port), True
+        protection, hosts = is_guarded(arguments.get("host_origin_protection")), arguments.get("allowed_hosts") or []
         guard = {"host_origin_protection": protection, "allowed_hosts": hosts}
         alike = {"log_config": None} if server.greeting.logs_alike else {}
-        theirs = {**alike, **(given.get("uvicorn_config") or {})}
-        usual = fastmcp.settings.sse_path if given.get("transport") == "sse" else fastmcp.settings.streamable_http_path
+        theirs = {**alike, **(arguments.get("uvicorn_config") or {})}
+        usual = (
+            fastmcp.settings.sse_path if arguments.get("transport") == "sse" else fastmcp.settings.streamable_http_path
+        )
         shown_host = f"[{host}]" if ":" in host else host
-        endpoint = f"http://{shown_host}:{port} (MCP at {given.get('path') or usual})"
+        endpoint = f"http://{shown_host}:{port} (MCP at {arguments.get('path') or usual})"
         where = endpoint if "log_config" in theirs else ""  # else the web server logs it in its own way
 
         async def bound() -> None:  # called by the web server at its first tick, and then every half minute
-            await server.greeting.say(given.get("log_level"), where)
+            await server.greeting.say(arguments.get("log_level"), where)
 
         web = {"http": BoundedHttp, "callback_notify": bound, **theirs}
         try:
-            yield {**given, "host": host, "port": port, **guard, "uvicorn_config": web}
+            yield {**arguments, "host": host, "port": port, **guard, "uvicorn_config": web}
         finally:
             server.address = None
 
 
 def tell_when_started(app: StarletteWithLifespan, server: AgentServer) -> None:
-    """Have an application judge the operator's bounds when it starts, and log what they come to, unless it is ours."""
+    """Have an application check the operator's bounds when it starts, and log the result unless the process is ours."""
     lifespan = app.router.lifespan_context
 
     @asynccontextmanager
@@ -222,7 +226,7 @@ def _over_sse(app: ASGIApp) -> ASGIApp:
 
 
 class WhileLetIn:
-    """ASGI middleware: ends a stream whose listener's token is not taken any more, before anything else is sent on it.
+    """ASGI middleware: ends a stream whose listener's token is no longer accepted, before anything else is sent on it.
 
     A stream of notices is one request for as long as its client listens, so the token that came with it is verified
     again for each event: by then it may have expired, or been revoked. A call that was let in is answered to its end.
@@ -265,7 +269,7 @@ class WhileLetIn:
 
 
 class WholeResponses:
-    """ASGI middleware: ends a response whose stream was cut when the server was told to stop.
+    """ASGI middleware: ends a response whose stream was cut when the server began to stop.
 
     The SDK leaves such a stream open, and FastMCP begins a second response on that of `/sse`: the web server answers
     either with an error in its log, and leaves the client with half a response.
@@ -291,17 +295,17 @@ class WholeResponses:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-# -- what a refused request is told: clients of MCP show an error of the protocol, and throw any other body away -------
+# -- refused requests: clients of MCP show an error of the protocol, and ignore any other body -------------------------
 
 
 class RefusedRequests:
     """ASGI middleware: a JSON-RPC request that is refused over HTTP is answered by a JSON-RPC error with its id.
 
-    The message says all that the body would have said, which is the error's data. Each refusal is told and logged.
+    The message has all that the body would have said, which is the error's data. Each refusal is an event, and logged.
 
     Args:
-        app: what may refuse a request, by a JSON body with an `error` or by a 503 in plain text.
-        notify: told of each.
+        app: the application, which refuses a request by a JSON body with an `error`, or by a 503 in plain text.
+        notify: called with an event for each refusal.
     """
 
     def __init__(self, app: ASGIApp, notify: Callable[[Event], None]) -> None:
@@ -313,26 +317,26 @@ class RefusedRequests:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         received, answer, starts = list[Message](), bytearray(), list[Message]()
-        asked, is_read = b"", scope["method"] != "POST"
+        head, is_read = b"", scope["method"] != "POST"
         while not is_read:
             received.append(await receive())
-            asked += received[-1].get("body", b"")
-            is_read = len(asked) >= _N_READ or not received[-1].get("more_body", False)
+            head += received[-1].get("body", b"")
+            is_read = len(head) >= _N_READ or not received[-1].get("more_body", False)
 
         async def receiving() -> Message:
             return received.pop(0) if received else await receive()
 
         async def telling(message: Message) -> None:
-            nonlocal asked
+            nonlocal head
             if message["type"] == "http.response.start" and _is_refusal(message):
                 starts.append(message)
             elif not starts:
-                asked = b""  # it is served, maybe for long
+                head = b""  # it is served, maybe for long
                 await send(message)
             else:
                 answer.extend(message.get("body", b""))
             if starts and message["type"] == "http.response.body" and not message.get("more_body", False):
-                body = self._told(starts[0]["status"], bytes(answer), asked[:_N_READ])
+                body = self._body(starts[0]["status"], bytes(answer), head[:_N_READ])
                 headers = MutableHeaders(scope=starts[0])
                 headers["content-length"] = str(len(body))
                 headers["content-type"] = headers["content-type"] if body == answer else "application/json"
@@ -341,20 +345,20 @@ class RefusedRequests:
 
         await self.app(scope, receiving, telling)
 
-    def _told(self, status: int, answer: bytes, asked: bytes) -> bytes:
-        """Return the body of a refusal, for a request that begins so."""
-        told = _object(answer) or {"error": answer.decode(errors="replace").strip()}
-        if "jsonrpc" in told or "error" not in told:
+    def _body(self, status: int, answer: bytes, head: bytes) -> bytes:
+        """Return the body of a refusal, for a request whose body begins with `head`."""
+        refusal = _object(answer) or {"error": answer.decode(errors="replace").strip()}
+        if "jsonrpc" in refusal or "error" not in refusal:
             return answer
-        error = told["error"] if isinstance(told["error"], dict) else told
+        error = refusal["error"] if isinstance(refusal["error"], dict) else refusal
         is_ours = error.keys() == {"what", "value", "source", "hint"}
         text = str(InputError(**error) if is_ours else error.get("error_description", error.get("error")))
         self._note(status, text)
-        if b'"jsonrpc"' not in asked:
+        if b'"jsonrpc"' not in head:
             return answer
         code = mcp_types.INVALID_PARAMS if status in (400, 404) else mcp_types.INVALID_REQUEST
         code = error.get("code", code if status < 500 else mcp_types.INTERNAL_ERROR)
-        id_ = _object(asked).get("id")
+        id_ = _object(head).get("id")
         answered = {"jsonrpc": "2.0", "id": id_ if type(id_) in (int, str) else None}
         return json.dumps({**answered, "error": {"code": code, "message": text, "data": error}}).encode()
 
@@ -374,7 +378,7 @@ def _is_refusal(start: Message) -> bool:
 
 
 def _object(text: bytes) -> dict[str, Any]:
-    """Return what a JSON object holds; nothing where it can't be read, or is none."""
+    """Parse a JSON object; return an empty one where it can't be read, or is none."""
     try:
         read = json.loads(text)
     except (ValueError, RecursionError):

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fastmcp.server.auth.middleware import RequireAuthMiddleware
 from fastmcp.tools.base import Tool
 from fastmcp.utilities.versions import dedupe_with_versions
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route, request_response
+from starlette.routing import BaseRoute, Route
 
 from agent_utilities.catalog.context import n_tokens
 from agent_utilities.policy.reasons import reasons_by_name
 from agent_utilities.runtime.waiting import in_turns
+from agent_utilities.seam.caller import NOBODY, caller_of
+from agent_utilities.seam.components import bearing_of
+from agent_utilities.seam.http import guarded, not_permitted
+from agent_utilities.seam.request import ToolsListed, request_in_force, sender_of, serving
 from agent_utilities.selection.active import Active, Threshold, written
 from agent_utilities.selection.merge import LISTS, effective
 from agent_utilities.selection.model import NameSet, Selection, Value
-from agent_utilities.server.request import ToolsListed, request_in_force, sender_of, serving
-from agent_utilities.server.sessions import NOBODY, caller_of
-from agent_utilities.server.surface.components import bearing_of
 from agent_utilities.server.wire.middleware import summarise
 
 if TYPE_CHECKING:
@@ -58,35 +58,19 @@ def json_routes(host: AgentServer, metrics: Metrics) -> list[BaseRoute]:
     ]
 
 
-def not_permitted(right: str) -> Response:
-    """Return the answer to who lacks a right."""
-    told = {"error": "forbidden", "error_description": f"no rule of access that fits you gives the right {right!r}"}
-    return JSONResponse(told, status_code=403)
-
-
-def guarded(host: AgentServer, path: str, endpoint: Any) -> Route:
-    """Return a route behind the server's auth, where it has any."""
-    if host.auth is None:
-        return Route(path, endpoint)
-    guarded = RequireAuthMiddleware(
-        request_response(endpoint), host.auth.required_scopes, None, host.auth.challenge_scopes
-    )
-    return Route(path, guarded, methods=["GET"])
-
-
 async def _tools(host: AgentServer, request: Request) -> dict[str, Any]:
     caller = host.callers.selection_of(request)
-    await host.features.wait_for_first(caller, "tool")
-    asked = await host.request(caller, caller=sender_of(request), outer=request_in_force())
-    with serving(asked):
+    await host.pending.wait_for_first(caller, "tool")
+    served = await host.request(caller, caller=sender_of(request), outer=request_in_force())
+    with serving(served):
         listed = dedupe_with_versions(list(await host.list_tools()), lambda tool: tool.name)
-        decision = asked.verdict.decisions.get((host.surface, "tool"))
-        summary = await summarise(host, asked, "tool", decision)
+        decision = served.verdict.decisions.get((host.surface, "tool"))
+        summary = await summarise(host, served, "tool", decision)
     if decision is not None:
-        host.notify(ToolsListed("GET /tools", decision, summary, asked))
-    reasons = reasons_by_name(asked.verdict.preferences.resolution)
+        host.notify(ToolsListed("GET /tools", decision, summary, served))
+    reasons = reasons_by_name(served.verdict.preferences.resolution)
     tools = [{**_shown(tool), **reasons.get(tool.name, {})} async for tool in in_turns(listed)]
-    selection = {**summary, "caller": _as_given(caller.asked)}
+    selection = {**summary, "caller": _as_selected(caller.asked)}
     return {"server": host.name, "tools": tools, "selection": selection, "revision": summary["revision"]}
 
 
@@ -103,20 +87,20 @@ def _shown(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _as_given(caller: Selection) -> dict[str, Any]:
-    """Return the caller's own settings that hold; the operator's are not the caller's to know."""
+def _as_selected(caller: Selection) -> dict[str, Any]:
+    """Return the caller's own settings that hold; the operator's are not shown to callers."""
     settled, spelled = effective(caller), dict[str, Any]()
     for name, settings in zip(LISTS, settled.lists, strict=True):
         for setting in settings:
             if isinstance(setting.value, NameSet):
                 spelled.setdefault(name, []).extend(setting.value.spelled())
     spelled |= {flag: True for flag in ("read_only", "no_destructive") if getattr(settled, flag) is not None}
-    told = {"query": settled.query_text, "top_k": settled.top_k_value}
-    spelled |= {name: value for name, value in told.items() if value is not None}
+    scalars = {"query": settled.query_text, "top_k": settled.top_k_value}
+    spelled |= {name: value for name, value in scalars.items() if value is not None}
     if settled.pins:
         spelled["pins"] = list(settled.pinned.spelled())
     if profiles := [setting.value for (field, _), setting in caller.slots if field == "profile"]:
-        spelled["profile"] = [name for given in profiles if isinstance(given, tuple) for name in given]
+        spelled["profile"] = [name for names in profiles if isinstance(names, tuple) for name in names]
     return spelled | {name: _spelled(value) for name, value in settled.search_values.items()}
 
 

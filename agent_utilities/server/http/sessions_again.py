@@ -1,4 +1,4 @@
-"""Sessions that another replica opened, gone on with here."""
+"""Resumes sessions that another replica opened."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from agent_utilities.compat import left_out
 from agent_utilities.compat.sdk_server import SESSION_PARTS, OpenSessions
-from agent_utilities.server.sessions import ENDED, SessionRecord
-from agent_utilities.server.wire.request import place_for
+from agent_utilities.seam.session import ENDED, SessionRecord
+from agent_utilities.server.wire.selection_middleware import place_for
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer
@@ -27,7 +27,7 @@ _UNKNOWN_NOW = PlainTextResponse(
 
 
 def go_on_with_sessions(app: Any, host: AgentServer) -> None:
-    """Have an application go on with sessions of other replicas: the SDK answers an id that it does not know with 404,
+    """Have an application resume sessions of other replicas: the SDK answers an id that it does not know with 404,
     and no client begins anew by itself.
     """
     manager, share = _manager_of(app), host.sessions.share
@@ -52,7 +52,7 @@ def go_on_with_sessions(app: Any, host: AgentServer) -> None:
 
         async def forgetting(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] == 200:
-                await share.forget(session_id)  # before its client is told, whose next request may go elsewhere
+                await share.forget(session_id)  # before it is answered: the client's next request may go elsewhere
             await send(message)
 
         await handle(scope, receive, forgetting if request.method == "DELETE" else send)
@@ -62,11 +62,11 @@ def go_on_with_sessions(app: Any, host: AgentServer) -> None:
 
 def _manager_of(app: Any) -> Any:
     for route in app.routes:
-        found = getattr(route, "app", None)
-        while found is not None and not isinstance(found, StreamableHTTPASGIApp):
-            found = getattr(found, "app", None)
-        if found is not None:
-            return found.session_manager
+        inner = getattr(route, "app", None)
+        while inner is not None and not isinstance(inner, StreamableHTTPASGIApp):
+            inner = getattr(inner, "app", None)
+        if inner is not None:
+            return inner.session_manager
     return None
 
 

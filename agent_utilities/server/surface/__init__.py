@@ -1,1 +1,1 @@
-"""What one request may see: the verdict that holds for it, and the decisions made under it."""
+"""The tool surface of a server: the verdict on a request, and the decisions made under it."""

@@ -1,25 +1,40 @@
-"""Catalogs read cheaply from listings that rarely change."""
+"""Reads catalogs from listings that rarely change, at the price of a comparison."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fastmcp import FastMCP
+from fastmcp.server.providers.local_provider import LocalProvider
+from fastmcp.tools.base import Tool
+
+from agent_utilities.catalog.model import Catalog
+from agent_utilities.compat.fastmcp_server import as_over_stdio
+from agent_utilities.policy.verdict import UnderVerdict, Verdict
+
+if TYPE_CHECKING:
+    from agent_utilities.server.agent_server import AgentServer
+from typing import TYPE_CHECKING
+
+from cachetools import LRUCache
+
+from agent_utilities.seam.components import as_models_read, origin_of
+from agent_utilities.seam.host import ToolFacts
+
+if TYPE_CHECKING:
+    from agent_utilities.server.agent_server import AgentServer
 import asyncio
-from asyncio import Event
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from cachetools import LRUCache
-from fastmcp.server.dependencies import get_access_token
-
-from agent_utilities.catalog.model import Catalog, ComponentKind, Entry
-from agent_utilities.compat.fastmcp_server import is_over_stdio
+from agent_utilities.catalog.model import ComponentKind, Entry
 from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.runtime.waiting import in_turns
-from agent_utilities.server.surface.components import Traits, bearing_of, entry_of, traits_of
+from agent_utilities.seam.caller import caller_key
+from agent_utilities.seam.components import Traits, bearing_of, entry_of, traits_of
 
 _N_SNAPSHOTS = 4
 
@@ -95,7 +110,7 @@ class CatalogReader:
         return self._keep(components, list(map(self._row, components)))
 
     def _row(self, component: Any) -> Row:
-        """Return a component's traits and entry; those it was read with before, where they are the same."""
+        """Return a component's traits and entry, reused where they have not changed."""
         traits = traits_of(self._kind, component)
         row = self._rows.get(traits.key)
         if row is None or row.traits != traits:
@@ -133,20 +148,6 @@ class CatalogReader:
 CATALOGS_BYTES = 4 << 20
 """What the catalogs of callers may take together, beside the entries that they share."""
 
-NOBODY = ""
-"""The caller without a token: what they are listed is everybody's to know."""
-
-
-def caller_key() -> str:
-    """Return what tells the present caller from others, as far as FastMCP's `auth` checks do: the token, hashed.
-
-    Over stdio there is one caller, whom no check holds.
-    """
-    if is_over_stdio():
-        return "stdio"
-    token = get_access_token()
-    return NOBODY if token is None else blake2b(token.token.encode(), digest_size=16).hexdigest()
-
 
 class CallerCatalogs:
     """The catalog of the last whole listing of each kind, by caller; those of callers long gone are forgotten."""
@@ -160,7 +161,7 @@ class CallerCatalogs:
         return self._catalogs.get((caller_key(), kind))
 
     def keep(self, kind: ComponentKind, catalog: Catalog) -> None:
-        """Take a catalog that the present caller was just listed; equal ones are kept once."""
+        """Keep the catalog that the present caller was just listed; equal ones are kept once."""
         self._catalogs.keep((caller_key(), kind), self._by_digest.setdefault(catalog.digest, catalog))
 
     def all(self) -> list[Catalog]:
@@ -168,7 +169,7 @@ class CallerCatalogs:
         return list(self._by_digest.values())
 
     def forget(self) -> None:
-        """Forget them all: components changed, so that each caller is listed anew when it is next asked."""
+        """Evict all catalogs: components changed, so that each caller is listed anew at their next request."""
         self._catalogs.clear()
 
 
@@ -177,23 +178,65 @@ def weigh_catalog(key: tuple[str, ComponentKind], catalog: Catalog) -> int:
     return 500 + 8 * len(catalog)
 
 
-_over: ContextVar[Event | None] = ContextVar("listing for graph and ranker", default=None)
-"""Set when the listing is over: what it has started may outlive it, and see it in its context."""
+_N_KEPT = 120_000
+"""The most definitions: a server that has more of them has each worked out again in every list that is weighed."""
 
 
-@contextmanager
-def introspecting() -> Iterator[None]:
-    """List for graph and ranker in this block: what providers then tell of is in the listing."""
-    over = Event()
-    token = _over.set(over)
-    try:
-        yield
-    finally:
-        over.set()
-        _over.reset(token)
+class KnownTools:
+    """The facts of a server's tools, computed once for each definition."""
+
+    def __init__(self, host: AgentServer) -> None:
+        self._host = host
+        self._kept: LRUCache[bytes, ToolFacts] = LRUCache(_N_KEPT)
+
+    def of(self, catalog: Catalog, place: int | str) -> ToolFacts:
+        """Return server, version and size of a tool; empty where it is unknown, or its catalog outdated."""
+        if isinstance(place, str):
+            if not (places := catalog.places_by_own_name.get(place)):
+                return ToolFacts()
+            place = places[-1]
+        stamp = catalog.entries[place].stamp
+        facts, components = self._kept.get(stamp), self._host.surface.components_of("tool", catalog)
+        if not components:
+            return facts or ToolFacts()
+        tool = components[place]
+        server = origin_of(tool, self._host).server.name  # another by now, where a configuration has it elsewhere
+        if facts is None or facts.server != server:
+            from agent_utilities.catalog.context import n_tokens  # where calls are counted, or somebody looks
+
+            facts = self._kept[stamp] = ToolFacts(server, str(tool.version or ""), n_tokens(as_models_read(tool)))
+        return facts
 
 
-def is_introspecting() -> bool:
-    """Whether this is done by a listing for graph and ranker, which would only be started again by its own doing."""
-    over = _over.get()
-    return over is not None and not over.is_set()
+class ServerCatalog:
+    """All tools of one server; see `WholeCatalog`."""
+
+    def __init__(self, server: AgentServer) -> None:
+        self._server, self._surface = server, server.surface
+        self.unbounded = server.surface.unbounded
+
+    async def everything(self) -> tuple[Sequence[Tool], Catalog]:
+        with UnderVerdict(verdict := self.unbounded()), as_over_stdio():
+            tools = await FastMCP.list_tools(self._server, run_middleware=False)
+        return tools, verdict.decisions[self._surface, "tool"].catalog
+
+    async def everybodys(self) -> Sequence[Tool]:
+        with UnderVerdict(self.unbounded()):
+            return await FastMCP.list_tools(self._server, run_middleware=False)
+
+    async def admitted(self) -> Sequence[Tool]:
+        with UnderVerdict(self.unbounded()):
+            return [tool for tool in await self._server.components("tool") if isinstance(tool, Tool)]
+
+    def is_local(self) -> bool:
+        return all(isinstance(provider, LocalProvider) for provider in self._server.providers)
+
+    def permitted(self, tools: Sequence[Tool], verdict: Verdict) -> list[Tool]:
+        with UnderVerdict(verdict):
+            return [tool for tool in tools if self._surface.permits("tool", tool)]
+
+    async def judge(self, catalog: Catalog, verdict: Verdict) -> None:
+        await self._surface.judge("tool", catalog, verdict)
+
+    def permitted_names(self, catalog: Catalog, verdict: Verdict) -> frozenset[str]:
+        return self._surface.decision("tool", catalog, verdict).permitted_names

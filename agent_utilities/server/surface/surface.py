@@ -4,110 +4,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind, entry
-from agent_utilities.policy import entry_names
-from agent_utilities.policy.bounds import Bounds, Refusals
+from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
+from agent_utilities.policy.bounds import Bounds
 from agent_utilities.policy.curation import NO_PREFERENCES, Preferences, preferences_of
 from agent_utilities.policy.decision import Decision, decide
+from agent_utilities.policy.entry_names import SEARCH_ENTRY
+from agent_utilities.policy.verdict import UnderVerdict, Verdict, verdict_in_force
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache, Memo, cache_bytes
 from agent_utilities.runtime.waiting import finish_in_turns
+from agent_utilities.seam.components import entry_of
+from agent_utilities.seam.events import Decided, Event, Pinned
 from agent_utilities.selection.active import AUTO, OFF
 from agent_utilities.selection.merge import Effective, Narrowings, Within, asked_digest
-from agent_utilities.selection.model import ACCESS_CHANNELS, NOTHING, NameSet, Selection, Slot
-from agent_utilities.server.events import Decided, Event
+from agent_utilities.selection.model import ACCESS_CHANNELS, NOTHING, Selection, Slot
 from agent_utilities.server.surface.catalogs import CallerCatalogs, CatalogReader, Snapshot
-from agent_utilities.server.surface.components import entry_of
 from agent_utilities.server.surface.operator import Operator
 
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Verdict:
-    """What holds for one request.
-
-    Args:
-        surface: that of the server that the request reached, to be told from others; a server mounted in it holds its
-            own operator's bounds besides, see `Surface.own`.
-        effective: the settings that hold.
-        bounds: the rules they come to.
-        preferences: what was asked for to be shown, the query resolved where tools are listed.
-        shapes_lists: whether the preferences apply: only where tools are listed to a caller.
-        by_caller: whether the caller gave any setting, or a feature narrows for this request alone.
-        asked: digest of what the caller alone asked for.
-        selection: what the caller asked for, and what the operator permits them beside what everybody may.
-        narrowings: what features take away for this request; what they do from everybody who selects so where None.
-        outer: what holds for the requests that this one is made in.
-        judgements: by a catalog's digest, what the bounds come to on it, for as long as the request lasts.
-        decisions: by surface and kind, the last decision that a listing was made by under this very verdict. FastMCP's
-            listing gives back components only: what they were chosen by is found here.
-        unlisted: by a catalog's digest, the permitted names in it that the author's middleware keeps off lists.
-    """
-
-    surface: object
-    effective: Effective
-    bounds: Bounds
-    preferences: Preferences = NO_PREFERENCES
-    shapes_lists: bool = False
-    by_caller: bool = False
-    asked: str = ""
-    selection: Selection = NOTHING
-    narrowings: Narrowings | None = None
-    outer: tuple[Verdict, ...] = ()
-    judgements: dict[str, Refusals] = field(default_factory=dict)
-    unlisted: dict[str, frozenset[str]] = field(default_factory=dict)
-    decisions: dict[tuple[object, ComponentKind], Decision] = field(init=False, default_factory=dict)
-
-    @property
-    def granted(self) -> Selection:
-        """What the operator permits this caller, beside what everybody may."""
-        return self.selection.granted
-
-    @property
-    def bounds_alone(self) -> Verdict:
-        """The same bounds without anything that is preferred, and so without the caller's words."""
-        bounds = self.effective.bounds_only
-        return replace(self, effective=bounds, preferences=NO_PREFERENCES, shapes_lists=False, selection=self.granted)
-
-    def preferences_for(self, kind: ComponentKind) -> Preferences:
-        """Return what is to be shown of a kind of component: preferences are of listed tools only."""
-        return self.preferences if self.shapes_lists and kind == "tool" else NO_PREFERENCES
-
-
-_in_force: ContextVar[tuple[Verdict | None, bool]] = ContextVar("agent_utilities_verdict", default=(None, False))
-
-
-def verdict_in_force() -> Verdict | None:
-    """Return the verdict of the request that is being served, or None without one."""
-    return _in_force.get()[0]
-
-
-def is_looking_up() -> bool:
-    """Whether no more is done than to look up what there is, to be judged afterwards: no component runs."""
-    return _in_force.get()[1]
-
-
-class UnderVerdict:
-    """A block in which a verdict is in force; a class, since every listing enters several."""
-
-    __slots__ = ("_looks_up", "_token", "_verdict")
-
-    def __init__(self, verdict: Verdict, *, looks_up: bool = False) -> None:
-        self._verdict, self._looks_up = verdict, looks_up
-
-    def __enter__(self) -> Verdict:
-        self._token = _in_force.set((self._verdict, self._looks_up))
-        return self._verdict
-
-    def __exit__(self, *_: object) -> None:
-        _in_force.reset(self._token)
-
-
 MergedKey = tuple[Selection, Narrowings]
-"""A caller's selection, and what features take away besides."""
+"""A caller's selection, and the bounds of features."""
 DecisionKey = tuple[str, Effective, Preferences]
 """Digest of the catalog, the bounds that hold, and what is to be shown: all that `decide` reads."""
 
@@ -128,16 +46,12 @@ def weigh_decision(key: DecisionKey, decision: Decision) -> int:
     return 3_000 + key[1].caller_bytes + key[2].n_bytes + 16 * len(decision.catalog) + 40 * n_places
 
 
-TOOL_SEARCH = entry("tool", entry_names.TOOL_SEARCH, read_only=True)
-"""The entry tool without which nothing is deferred, as bounds judge it."""
-CALL_TOOL = entry("tool", entry_names.CALL_TOOL)
-"""The other one."""
 _EVERYWHERE = object()
 _BY_CALLERS_NAMES: frozenset[Slot] = frozenset(
     (("allow_tools", "file"), ("allow_tools", "project"), ("allow_tools", "env"))
 )
 MANY = 300
-"""More components than can be read at once without keeping the event loop from its other tasks."""
+"""More components than can be read at once without blocking the event loop."""
 _AT_ONCE = 1000
 """The most pairs of a component and a glob that are judged without a turn of the event loop."""
 
@@ -148,7 +62,7 @@ class Surface:
     Args:
         environ: the environment to read the operator's selection and settings from; the process's by default.
         narrowings: returns what is taken away besides from everybody who selects so.
-        notify: told of decisions.
+        notify: called with an event for each decision.
     """
 
     def __init__(
@@ -160,7 +74,7 @@ class Surface:
         self.operator = Operator(environ)
         self._narrowings, self._notify = narrowings, notify
         self.catalogs = CallerCatalogs()
-        """What each caller was last listed."""
+        """The catalogs that each caller was last listed."""
         self._readers: dict[ComponentKind, CatalogReader] = {kind: CatalogReader(kind) for kind in KINDS}
         self._mounted: dict[tuple[bool, Narrowings], Verdict] = {}
 
@@ -185,10 +99,10 @@ class Surface:
         self.operator.launch(selection, **settings)
         self._forget()
 
-    def pin(self, pins: NameSet, own_tags: frozenset[str]) -> None:
-        """Set which tools are in every list that permits them, and which tags the operator's own pins may fit."""
-        if (pins, own_tags) != (self.operator.pins, self.operator.own_tags):
-            self.operator.pins, self.operator.own_tags = pins, own_tags
+    def pin(self, event: Event) -> None:
+        """Take the pins and the default of deferral from an event of the operator's configuration of servers."""
+        if isinstance(event, Pinned) and self.operator.pinned != event:
+            self.operator.pinned = event
             self._forget()
 
     def _forget(self) -> None:
@@ -199,7 +113,7 @@ class Surface:
     # -- verdicts ----------------------------------------------------------------------------------------------------
 
     def merged(self, caller: Selection, narrowings: Narrowings | None = None) -> Verdict:
-        """Return what holds for a caller's selection, the operator's taken with it; the same for all who ask for it."""
+        """Return the verdict on a caller's selection merged with the operator's; cached by selection."""
         key = caller, self._narrowings(caller) if narrowings is None else narrowings
         merged = self._merged.get(key)
         if merged is None:
@@ -207,35 +121,48 @@ class Surface:
             for narrowing in key[1]:
                 settings = narrowing.narrowed(settings)
             bounds = Bounds(settings)
-            by_caller = settings.is_searched_by_caller(self.operator.defers_by_default)
+            by_caller = settings.is_searched_by_caller(self.operator.pinned.defers_by_default)
             preferences = preferences_of(
                 settings,
-                pins=self.operator.pins,
-                by_default=self.operator.defers_by_default,
-                can_search=bounds.permits_entry_tool(TOOL_SEARCH, by_caller=by_caller),
+                pins=self.operator.pinned.pins,
+                by_default=self.operator.pinned.defers_by_default,
+                can_search=bounds.permits_entry_tool(SEARCH_ENTRY, by_caller=by_caller),
                 unanswered=AUTO if self.operator.settings.no_match == "search" else OFF,
             )
-            merged = Verdict(self, settings, bounds, preferences, asked=asked_digest(caller))
+            merged = Verdict(
+                self, settings, bounds, preferences, asked=asked_digest(caller), searched_by_caller=by_caller
+            )
             if max(caller.n_bytes, settings.caller_bytes) <= LONGEST_KEPT:
                 self._merged.keep(key, merged)
         return merged
 
-    def verdict(self, caller: Selection, *, shapes_lists: bool, narrowings: Narrowings | None = None) -> Verdict:
+    def verdict(
+        self, selection: Selection, *, shapes_lists: bool = False, narrowings: Narrowings | None = None
+    ) -> Verdict:
         """Return the verdict for one request of a caller, its query not yet resolved.
 
         Args:
             shapes_lists: whether its preferences choose what is listed.
             narrowings: what is taken away for this request; what is for everybody who selects so where None.
         """
-        merged = self.merged(caller, narrowings)
+        merged = self.merged(selection, narrowings)
         held = merged.effective, merged.bounds, merged.preferences
-        by_caller = any(channel not in ACCESS_CHANNELS for (_, channel), _ in caller.slots) or (
+        by_caller = any(channel not in ACCESS_CHANNELS for (_, channel), _ in selection.slots) or (
             narrowings is not None and narrowings != self._narrowings(NOTHING)
         )
-        return Verdict(self, *held, shapes_lists, by_caller, merged.asked, caller, narrowings)
+        return Verdict(
+            self,
+            *held,
+            shapes_lists,
+            by_caller,
+            merged.asked,
+            selection,
+            narrowings,
+            searched_by_caller=merged.searched_by_caller,
+        )
 
     def for_present_caller(self) -> Verdict:
-        """Return what the operator permits the present caller, whatever they ask for."""
+        """Return the verdict of the operator's bounds for the present caller, without the caller's own selection."""
         verdict = verdict_in_force()
         if verdict is None or verdict.surface is not self:
             return self.verdict(NOTHING, shapes_lists=False)
@@ -249,11 +176,11 @@ class Surface:
 
     @staticmethod
     def unbounded_everywhere() -> Verdict:
-        """Return a verdict that permits what operators of mounted servers deny too: only to tell what there is."""
+        """Return a verdict that permits what operators of mounted servers deny too, for inventories alone."""
         return Verdict(_EVERYWHERE, Effective(), Bounds(Effective()))
 
     def under_verdict(self, verdict: Verdict | None = None, *, looks_up: bool = False) -> UnderVerdict:
-        """Hold a verdict for a `with` block: the one given, else the one in force, else the operator's alone."""
+        """Put a verdict in force for a `with` block: by default the present one, else the operator's alone."""
         return UnderVerdict(verdict or self.in_force(), looks_up=looks_up)
 
     def in_force(self) -> Verdict:
@@ -263,10 +190,10 @@ class Surface:
     def own(self, verdict: Verdict) -> Verdict:
         """Return the verdict that this server's own components are judged by, under their own names.
 
-        Where a request reached another server, which this one is mounted in, that is what this one's operator gave;
-        the caller's selection is held there, on the names that the caller sees. Environment and files that both servers
-        read tell of names as callers see them too: their allow-lists by name are held there alone. Where a request
-        reached this server before, and that one was made in it, what held here holds again.
+        Where a request reached another server, which this one is mounted in, these are the bounds of this one's
+        operator; the caller's selection is enforced there, on the names that the caller sees. Environment and files
+        that both servers read also use those names, so their allow-lists by name are enforced there alone. Where this
+        server was entered before in the same request, its earlier verdict holds again.
         """
         if verdict.surface is self or verdict.surface is _EVERYWHERE:
             return verdict
@@ -276,8 +203,8 @@ class Surface:
         is_shared = isinstance(reached, Surface) and reached.operator.environ is self.operator.environ
         key = is_shared, self._narrowings(NOTHING)
         if (own := self._mounted.get(key)) is None:
-            given = self.operator.selection
-            slots = tuple(entry for entry in given.slots if not is_shared or entry[0] not in _BY_CALLERS_NAMES)
+            selection = self.operator.selection
+            slots = tuple(entry for entry in selection.slots if not is_shared or entry[0] not in _BY_CALLERS_NAMES)
             settings = self.operator.alone(Selection(slots))
             for narrowing in key[1]:
                 settings = narrowing.narrowed(settings)
@@ -346,7 +273,7 @@ class Surface:
         catalog = self.catalogs.of_caller(kind) if verdict.surface is self else None
         if catalog is None:
             return False
-        # Of a name that never was the same is asked, so that it takes as long (law L1).
+        # An unknown name takes the same work, and so the same time (law L1).
         permitted_names = (await self.decide_in_turns(kind, catalog, verdict)).permitted_names
         return name in catalog.places_by_own_name and name not in permitted_names
 

@@ -1,4 +1,4 @@
-"""The transform that holds the verdict on every listing and every lookup."""
+"""The transform that enforces the verdict on every listing and every lookup."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fastmcp.utilities.versions import VersionSpec, parse_version_key
 
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.compat.fastmcp_server import is_over_stdio
-from agent_utilities.server.surface.components import Component
+from agent_utilities.seam.components import Component
 from agent_utilities.server.surface.surface import MANY, Surface
 
 _C = TypeVar("_C", bound=Component)
@@ -141,11 +141,11 @@ class DynamicVisibilityTransform(Transform):
         return component
 
 
-async def _lower(name: str, version: str | None, call_next: _Next[_C], asked: VersionSpec | None) -> _C | None:
+async def _lower(name: str, version: str | None, call_next: _Next[_C], wanted: VersionSpec | None) -> _C | None:
     """Return the highest version below one that was refused, or None; never one without a version, which is any."""
-    if version is None or (asked is not None and asked.eq is not None):
+    if version is None or (wanted is not None and wanted.eq is not None):
         return None
-    below = VersionSpec(gte=asked.gte if asked is not None else None, lt=version)
+    below = VersionSpec(gte=wanted.gte if wanted is not None else None, lt=version)
     component = await call_next(name, version=below)
     if component is None or component.version is None:
         return None

@@ -1,1 +1,1 @@
-"""The seam on the wire: requests are read and tied to a verdict, results are stamped, changes are told."""
+"""SDK middleware: reads requests, ties each to a verdict, and adds the decision to its result."""

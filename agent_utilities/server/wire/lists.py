@@ -17,10 +17,10 @@ from mcp.server.context import ServerRequestContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agent_utilities.compat.fastmcp_server import low_level_server
-from agent_utilities.protocol.fit import KINDS, TOOL, Fit, Kind, fitted
+from agent_utilities.protocol.fit import GROUPS_KEY, KINDS, TOOL, Fit, Kind, fitted
 from agent_utilities.runtime.waiting import in_turns
-from agent_utilities.server.request import LISTED, Request, request_in_force
-from agent_utilities.server.tool_origin import ForeignTool
+from agent_utilities.seam.components import ForeignTool
+from agent_utilities.seam.request import LISTED, Request, request_in_force
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer
@@ -28,31 +28,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger("agent_utilities.wire")
 
 UNFIT = "unfit"
-"""The key of a request's values that has what its client could not be given as it is, by name, each with why."""
+"""The key of a request's values for the components that were changed or left out for its client: reasons by name."""
 _N_KEPT = 512
-"""The most tools that are kept as they are on the wire; longer lists than that are made anew."""
+"""The most tools that are cached in wire form; longer lists are converted anew."""
 _LONGEST_KEPT = 16 << 10
-"""Characters of JSON of the longest tool that is kept: all together are 8 MiB of it at most."""
+"""The most characters of JSON of a cached tool: all together take 8 MiB at most."""
 _N_PAGES = 16
-"""Lists of tools that are kept as they are on the wire, each of at most as many tools: one for callers alike."""
-
-GROUPS_KEY = "io.modelcontextprotocol/groups"
-"""The key of a tool's `_meta` that holds the names of its groups, a list.
-
-Source: SEP-2084 (closed, not part of the protocol); its TypeScript and Python implementations read this key.
-"""
+"""The most lists of tools that are cached in wire form; callers with the same list share one."""
 
 
 _Page = list[tuple[Any, Fit]]
-"""Definitions, each with what clients are given of it."""
+"""Definitions, each with its wire form for clients."""
 
 
 class Lists:
-    """Makes each component of a list fit for its client by itself: an odd one costs none of the others.
+    """Converts each component of a list for its client separately, so that an invalid one affects no other.
 
-    The SDK checks a list as a whole, and answers with an error where one component is none for the client's protocol
-    version. It is given an empty one, and the components are put in it after that. Each is made ready once, for as long
-    as its definition is the same; those of a server behind go out as they came.
+    The SDK validates a list as a whole, and answers with an error where one component is invalid in the client's
+    protocol version. It gets an empty list, and the components are put in afterwards. Each is converted once, for as
+    long as its definition is the same; those of an upstream are sent as they came.
     """
 
     def __init__(self, server: AgentServer) -> None:
@@ -120,7 +114,7 @@ class Lists:
         return before[2]
 
     def _put(self, kind: Kind, page: _Page, request: Request) -> None:
-        """Put a page's components in the request, and say which of them its client is not given as they are."""
+        """Put a page's components in the request, and report those that its client does not get as they are."""
         for definition, fit in page:
             if fit.item is not None:
                 request.page.append(fit.item)
@@ -146,7 +140,7 @@ class Lists:
         return replace(fit, item=with_groups(fit.item))
 
     def _tell(self, kind: Kind, definition: Any, fit: Fit, request: Request) -> None:
-        """Say which component its client is not given as it is: to the client, and once in the log."""
+        """Report a component that its client does not get as it is: to the client, and once in the log."""
         name = str(getattr(definition, kind.model_key))
         request.values.setdefault(UNFIT, {})[name] = fit.problem
         if self._told.get((kind.method, name)) != fit.problem:
@@ -156,9 +150,9 @@ class Lists:
 
 
 def with_groups(tool: dict[str, Any]) -> dict[str, Any]:
-    """Return a listed tool with its tags as groups, beside those that it brings: each is a toolset."""
+    """Return a listed tool with its tags as groups, beside its own ones: each is a toolset."""
     meta = tool.get("_meta") or {}
-    if not isinstance(told := meta.get("fastmcp"), dict) or not (tags := told.get("tags")):
+    if not isinstance(own_meta := meta.get("fastmcp"), dict) or not (tags := own_meta.get("tags")):
         return tool
     own = meta.get(GROUPS_KEY)
     groups = list(dict.fromkeys([*own, *tags])) if isinstance(own, list) else tags

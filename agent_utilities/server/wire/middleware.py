@@ -1,4 +1,4 @@
-"""The seam on the wire: makes each request's verdict, and stamps what was decided on its result."""
+"""SDK middleware: makes the verdict on each request, and adds the decision to its result."""
 
 from __future__ import annotations
 
@@ -26,20 +26,34 @@ from agent_utilities.policy.bounds import matching, unknown_in
 from agent_utilities.policy.decision import Decision, revision
 from agent_utilities.policy.entry_names import CALL_TOOL
 from agent_utilities.policy.entry_names import EVERY_NAME as ENTRY_NAMES
+from agent_utilities.policy.verdict import Verdict
 from agent_utilities.protocol import fit
 from agent_utilities.runtime.waiting import finish_in_turns
+from agent_utilities.seam.events import RequestServed
+from agent_utilities.seam.feature import BoundError, Refusal
+from agent_utilities.seam.host import CallRecord, find
+from agent_utilities.seam.request import (
+    HANDED_ON,
+    RELAYED,
+    Call,
+    Request,
+    RequestBegan,
+    RequestOver,
+    ToolCalled,
+    ToolsListed,
+    request_in_force,
+    sender_of,
+    serving,
+)
+from agent_utilities.seam.session import Client
 from agent_utilities.selection.active import Active
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import Effective
-from agent_utilities.selection.model import NameSet, Selection, Setting, fold
+from agent_utilities.selection.model import NOTHING, NameSet, Selection, Setting, fold
 from agent_utilities.selection.parse import read_meta
-from agent_utilities.server import request as requests
 from agent_utilities.server.answers import may_complete, may_use_task, set_cache
-from agent_utilities.server.events import RequestServed
-from agent_utilities.server.feature import BoundError, Refusal
-from agent_utilities.server.request import Call, Request, request_in_force
-from agent_utilities.server.sessions import Client, shorten
-from agent_utilities.server.surface.surface import Verdict
+from agent_utilities.server.callers import shorten
+from agent_utilities.server.entering import keep_for_task, request_of_task
 from agent_utilities.server.wire.lists import UNFIT, Lists
 
 if TYPE_CHECKING:
@@ -61,15 +75,15 @@ _LOOK_UPS: dict[str, tuple[ComponentKind, str]] = {
     "skills/get": ("resource", "uri"),
 }
 _N_UNFIT = 20
-"""How many unfit components a list names: with each it grows, and `gateway check` and the log name them all."""
+"""The most unfit components that a list names, to bound its size; `gateway check` and the log name them all."""
 _GREETINGS = ("initialize", "server/discover")
 _NO_COMPLETION = mcp_types.CompleteResult(completion=mcp_types.Completion(values=[]))
 
 _Context = ServerRequestContext[Any, Any]
 
 
-class WireMiddleware:
-    """Middleware of the SDK's server: the request that arrives here decides for everything behind it.
+class Wire:
+    """Middleware of the SDK's server: the verdict made here holds for everything that serves the request.
 
     A server mounted in another has no part in it: the verdict is made where the request arrives, on the names its
     caller sees.
@@ -83,15 +97,15 @@ class WireMiddleware:
         if ctx.request_id is None:
             return await call_next(ctx)
         self._host.sessions.of(ctx)  # it keeps its place, however this request ends
-        # Asked first: the verdict may list tools to a caller whose call's headers had none to be checked against.
+        # Read first: the verdict may list tools, and the headers of this call had none to be checked against.
         is_call = ctx.method == "tools/call"
         was_listed = is_call and self._host.surface.catalogs.of_caller("tool") is not None
         request = await self._request(ctx)
         self._note(ctx, request.verdict)
-        self._host.notify(requests.RequestBegan(request))
+        self._host.notify(RequestBegan(request))
         result: HandlerResult = None
         try:
-            with requests.serving(request):
+            with serving(request):
                 if is_call:
                     result = await self._call(ctx, call_next, request, was_listed=was_listed)
                 else:
@@ -100,13 +114,13 @@ class WireMiddleware:
             self._host.notify(RequestServed(ctx.method, "error"))
             raise
         finally:
-            await self._features.done(request)
+            self._host.notify(RequestOver(request))
             await self._host.sessions.ended(request.session, ctx, result)
         self._host.notify(RequestServed(ctx.method, "ok" if _is_ok(result) else "error"))
         return result
 
     async def _request(self, ctx: _Context) -> Request:
-        """Return what features made of a request.
+        """Return a request that features have narrowed and shaped.
 
         Raises:
             MCPError: its selection is malformed, or a feature could not tell its bounds.
@@ -117,7 +131,8 @@ class WireMiddleware:
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             client = Client(ctx, self._host.changes.tell_tools, self._host.changes.heard)
         try:
-            selection = self._host.callers.selection_of(ctx.request, read_meta((ctx.params or {}).get("_meta")))
+            meta = (ctx.params or {}).get("_meta")
+            selection = self._host.callers.selection_of(ctx.request, NOTHING if meta is None else read_meta(meta))
             await self._wait_for_first(ctx, selection)
             return await self._host.request(
                 selection,
@@ -125,8 +140,8 @@ class WireMiddleware:
                 params=ctx.params,
                 session=await self._host.sessions.begun(ctx),
                 client=client,
-                caller=requests.sender_of(ctx.request),
-                outer=request_in_force() or await requests.request_of_task(self._host),
+                caller=sender_of(ctx.request),
+                outer=request_in_force() or await request_of_task(self._host),
             )
         except SelectionError as error:
             raise MCPError(mcp_types.INVALID_PARAMS, str(error), error.as_dict()) from None
@@ -134,9 +149,9 @@ class WireMiddleware:
             raise MCPError(mcp_types.INTERNAL_ERROR, str(error)) from None
 
     async def _wait_for_first(self, ctx: _Context, selection: Selection) -> None:
-        """Have lists, searches, and look-ups by name wait for what was never seen; nothing else ever does."""
+        """Make lists, searches and look-ups by name wait for components never seen; no other request waits."""
         if (kind := _LISTS.get(ctx.method)) is not None:
-            await self._features.wait_for_first(selection, kind)
+            await self._host.pending.wait_for_first(selection, kind)
         elif (looked_up := _LOOK_UPS.get(ctx.method)) is not None:
             kind, key = looked_up
             params = ctx.params or {}
@@ -145,7 +160,7 @@ class WireMiddleware:
                 name = (params.get("arguments") or {}).get("name", name)
             elif kind == "tool" and name in ENTRY_NAMES:
                 name = None
-            await self._features.wait_for_first(selection, kind, None if name is None else str(name))
+            await self._host.pending.wait_for_first(selection, kind, None if name is None else str(name))
 
     async def _serve(self, ctx: _Context, call_next: CallNext, request: Request) -> HandlerResult:
         if ctx.method == "completion/complete" and not await may_complete(self._host, request.params.get("ref")):
@@ -161,32 +176,35 @@ class WireMiddleware:
         if cut:
             logger.info("a client's handshake was too long to be kept whole; cut: %s", ", ".join(cut))
             result["_meta"] = {**(result.get("_meta") or {}), META_KEY: {"cut": cut}}
+        if ctx.method == fit.SKILL.method and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            is_whole = not self._host.pending.absent(request.verdict.bounds)
+            set_cache(self._host, result, request, "resource", is_whole=is_whole)
         if ctx.method in _GREETINGS:
             if (instructions := await self._host.instructions_for(request)) is not None:
                 result["instructions"] = instructions
-        return await self._features.after(request, result)
+        return await self._features.after_request(request, result, None)
 
     async def _handed_on(self, ctx: _Context, call_next: CallNext, request: Request) -> HandlerResult:
-        """Serve a request; where a server behind has answered, return that as it came, in the era of the client.
+        """Serve a request; an upstream's result is returned unchanged, but for the client's protocol version.
 
         An author's middleware has had its turn by then, and what it changed is changed.
         """
-        request.values[requests.RELAYED] = None
+        request.values[RELAYED] = None
         result = await call_next(ctx)
-        relayed: dict[str, Any] | None = request.values.pop(requests.RELAYED, None)
+        relayed: dict[str, Any] | None = request.values.pop(RELAYED, None)
         if relayed is None or not isinstance(result, dict):
             return result
         if ctx.method == "completion/complete":
             return fit.result_for({**result, **relayed}, ctx.protocol_version)
         meta = result.get("_meta") or {}
-        if not requests.HANDED_ON.keys() <= meta.keys():
+        if not HANDED_ON.keys() <= meta.keys():
             return result
-        ours = {key: value for key, value in meta.items() if key not in requests.HANDED_ON}
-        given = fit.result_for(relayed, ctx.protocol_version)
+        ours = {key: value for key, value in meta.items() if key not in HANDED_ON}
+        whole = fit.result_for(relayed, ctx.protocol_version)
         if ctx.method == "resources/read" and ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            given = {**fit.ENVELOPE, **given, "cacheScope": "private"}  # others may be bounded otherwise
-        theirs = given.get("_meta")
-        return {**given, "_meta": {**theirs, **ours} if isinstance(theirs, dict) else ours} if ours else given
+            whole = {**fit.ENVELOPE, **whole, "cacheScope": "private"}  # others may be bounded otherwise
+        theirs = whole.get("_meta")
+        return {**whole, "_meta": {**theirs, **ours} if isinstance(theirs, dict) else ours} if ours else whole
 
     async def _list(self, ctx: _Context, call_next: CallNext, request: Request, kind: ComponentKind) -> HandlerResult:
         result = await call_next(ctx)
@@ -204,16 +222,16 @@ class WireMiddleware:
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             set_cache(self._host, result, request, kind, is_whole="absent" not in summary)
         if kind == "tool" and decision is not None:
-            self._host.notify(requests.ToolsListed(ctx.method, decision, summary, request))
+            self._host.notify(ToolsListed(ctx.method, decision, summary, request))
         return result
 
     def _note(self, ctx: _Context, verdict: Verdict, listed: ComponentKind | None = None) -> None:
-        """Remember who is to be told of changes on their connection, and under which bounds they list."""
+        """Record that a connection's client is notified of changes, and under which bounds it lists."""
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             self._host.changes.heard(connection_of(ctx.session), verdict, listed)
 
     async def _call(self, ctx: _Context, call_next: CallNext, request: Request, *, was_listed: bool) -> HandlerResult:
-        """Serve a call, tied to the surface it is made under in its log line and span.
+        """Serve a call, with the revision of its surface in its log line and span.
 
         Args:
             was_listed: whether its caller had been listed tools, so that the SDK has checked its headers.
@@ -232,20 +250,20 @@ class WireMiddleware:
         try:
             if call.name in decision.permitted_names:  # else it is answered as a name that never was (law L1)
                 await self._features.admit(request, call)
-            if self._host.record is not None:
-                await self._host.record.began(request, call, decision, tied_to)
-            with requests.serving(replace(request, params=call.params)):  # by another tool it may name another
+            if (record := find(self._host, CallRecord)) is not None:
+                await record.began(request, call, decision, tied_to)
+            with serving(replace(request, params=call.params)):  # by another tool it may name another
                 result = await self._handed_on(ctx, call_next, request)
             ok = _is_ok(result)
             if isinstance(result, dict):
-                await requests.keep_for_task(self._host, request, result)
-                result = await self._features.after_call(request, replace(call, ok=ok), result)
+                await keep_for_task(self._host, request, result)
+                result = await self._features.after_request(request, result, replace(call, ok=ok))
             return result
         except Refusal as refusal:
             return mcp_types.CallToolResult(content=[mcp_types.TextContent(text=str(refusal))], is_error=True)
         finally:
             seconds = time.perf_counter() - started
-            self._host.notify(requests.ToolCalled(call.name, tied_to, ok, seconds, decision, request))
+            self._host.notify(ToolCalled(call.name, tied_to, ok, seconds, decision, request))
 
 
 def _task_id(ctx: _Context) -> str:
@@ -295,20 +313,20 @@ def header_schema(host: AgentServer, name: str) -> Mapping[str, Any] | None:
     return max(callable_ones, key=lambda tool: parse_version_key(tool.version)).header_schema
 
 
-# -- what a caller is told of a list beside the list ------------------------------------------------------------------
+# -- the summary beside a list -----------------------------------------------------------------------------------------
 
 
 async def summarise(
     host: AgentServer, request: Request, kind: ComponentKind, decided: Decision | None
 ) -> dict[str, Any]:
-    """Return what a caller is told of a list: nothing that tells a denied name from an unknown one.
+    """Return the summary of a list for its caller; it does not distinguish denied names from unknown ones.
 
     Args:
-        decided: what the list was made by; None where somebody answered before it was decided, such as a cache.
+        decided: the decision on the list; None where a middleware answered first, such as a cache.
 
     Returns:
-        `revision`, `permitted`, `visible`, `status`; `unknown` names that the caller gave, each with the nearest;
-        `absent` upstreams that were never reached yet; `left_out_features` that failed; and what features tell.
+        `revision`, `permitted`, `visible`, `status`; the caller's `unknown` names, each with the nearest; `absent`
+        upstreams that were never reached yet; `left_out_features` that failed; and the parts of features.
     """
     verdict = request.verdict
     decision = decided or await host.surface.decide_in_turns(kind, await host.catalog(kind), verdict)
@@ -322,30 +340,30 @@ async def summarise(
     }
     if verdict.by_caller and (unknown := await unknown_names(host, decision, kind, verdict)):
         summary["unknown"] = unknown
-    if absent := host.features.gathered("absent", verdict.bounds):
+    if absent := host.pending.absent(verdict.bounds):
         summary["absent"] = absent
     if failed := request.values.get("left_out"):
         summary["left_out_features"] = failed
-    told = await host.features.summary(request, kind, decision)
-    return {**summary, **{key: value for key, value in told.items() if key not in summary}}
+    parts = await host.features.summary(request, kind, decision)
+    return {**summary, **{key: value for key, value in parts.items() if key not in summary}}
 
 
 async def unknown_names(
     host: AgentServer, decision: Decision, kind: ComponentKind, verdict: Verdict | None = None
 ) -> dict[str, str | None]:
-    """Return the names that the caller gave that fit no component of any kind, each with the nearest that would.
+    """Return the caller's names that fit no component of any kind, each with the nearest one that would.
 
     Args:
-        verdict: of a list in which tools may be deferred: names that they pinned, or brought as active, are told too.
+        verdict: of a list in which tools may be deferred: pinned and active names are included too.
     """
     unknown = await finish_in_turns(decision.finding_unknown())
     if verdict is not None and kind == "tool" and decision.defers and (lists := searched_lists(verdict.effective)):
         unlisted = verdict.unlisted.get(decision.catalog.digest, frozenset())
-        told = [entry for entry in decision.open_entries if entry.name not in unlisted]
-        in_lists = unknown_in(Effective(allow_tools=lists), "caller", told)
+        listed = [entry for entry in decision.open_entries if entry.name not in unlisted]
+        in_lists = unknown_in(Effective(allow_tools=lists), "caller", listed)
         unknown = unknown | await finish_in_turns(in_lists)
     lists = (*decision.effective.allow_tools, *decision.effective.deny_tools)
-    no_toolsets = {name for given in lists if isinstance(given.value, NameSet) for name in given.value.names}
+    no_toolsets = {name for setting in lists if isinstance(setting.value, NameSet) for name in setting.value.names}
     for other in KINDS:
         if unknown and other != kind:
             names, tags = await _known(host, other)
@@ -357,7 +375,7 @@ async def unknown_names(
 
 
 def searched_lists(effective: Effective) -> tuple[Setting, ...]:
-    """Return the lists of names that tool search reads: pins, and what was brought as active."""
+    """Return the lists of names that tool search reads: pins, and the active set that the request brought."""
     brought = [setting for name, setting in effective.searching if name == "active"]
     as_names = [
         replace(setting, value=NameSet(frozenset(map(fold, setting.value.names))))

@@ -1,4 +1,4 @@
-"""Messages that can't be read are answered with an error: the SDK drops them, and whoever sent them waits for ever."""
+"""Answers messages that can't be read with an error: the SDK drops them, and their senders would wait for ever."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Readable:
                 error = mcp_types.ErrorData(code=code, message=what)
                 refusal = SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=id_, error=error))
                 if "method" not in each and each.keys() & {"result", "error"}:
-                    return refusal  # an answer of the client's: what it was asked for ends by it
+                    return refusal  # a response of the client's: the request that it answers ends by it
                 await self._answers.send(refusal)
 
     def _lacks_id(self, message: mcp_types.JSONRPCMessage) -> bool:
@@ -94,14 +94,14 @@ def _read(error: ValidationError) -> tuple[int, str, list[dict[str, Any]]]:
 
 def _outlines(text: str) -> list[dict[str, Any]]:
     """Return the keys of each message of a text that is no JSON, with their values where these are texts or numbers."""
-    found, depth, top = list[dict[str, Any]]([{}]), 0, 2 if text.lstrip("\ufeff\ufffd \t").startswith("[") else 1
+    outlines, depth, top = list[dict[str, Any]]([{}]), 0, 2 if text.lstrip("\ufeff\ufffd \t").startswith("[") else 1
     for token in _TOKEN.finditer(text):
         if token[1] is None:
             depth += 1 if token[0] in "{[" else -1
-            if token[0] == "{" and depth == top and found[-1]:
-                found.append({})
+            if token[0] == "{" and depth == top and outlines[-1]:
+                outlines.append({})
         elif depth <= top and token[2] is not None:
-            found[-1][token[1].strip('"')] = None
+            outlines[-1][token[1].strip('"')] = None
             with suppress(ValueError):
-                found[-1][token[1].strip('"')] = from_json(token[2])
-    return found
+                outlines[-1][token[1].strip('"')] = from_json(token[2])
+    return outlines

@@ -16,7 +16,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
 from agent_utilities import create_gateway
-from agent_utilities.server.events import PolicyChanged
+from agent_utilities.seam.events import PolicyChanged
 from tests.access.record.records import of_file
 from tests.access.record.test_record import lines, said
 from tests.every import every

@@ -20,8 +20,8 @@ from mcp.shared.exceptions import MCPError
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.access.record.log import AuditLog, all_files
 from agent_utilities.access.refusals import UNKNOWN
-from agent_utilities.server.feature import Feature, Refusal
-from agent_utilities.server.request import Call, Request
+from agent_utilities.seam.feature import Feature, Refusal
+from agent_utilities.seam.request import Call, Request
 from tests.access.record.records import fill, of_file
 from tests.access.team import Team
 from tests.every import every

@@ -13,6 +13,7 @@ import pytest
 from agent_utilities import AgentServer
 from agent_utilities.access.record.feature import Audit
 from agent_utilities.errors import SettingsError
+from agent_utilities.seam.host import CallRecord, find
 from tests.access.record.records import of_file
 from tests.access.record.test_record import call, called, lines, server, write_text
 from tests.every import every
@@ -40,7 +41,7 @@ class TestOpenTelemetry:
 
     def test_is_refused_where_each_line_must_be_written(self, path: Path) -> None:
         mcp = server(path, "required", environ={"MCP_AUDIT_FILE": "otel"})
-        mcp.features.complete(mcp)
+        mcp.complete()
         with pytest.raises(SettingsError, match="required beside OpenTelemetry"):
             part(mcp, Audit).check()
 
@@ -76,17 +77,17 @@ class TestTold:
         path = tmp_path / "audit.jsonl"
         made(path)
         mcp = server(path)
-        mcp.features.complete(mcp)
+        mcp.complete()
         with pytest.raises(SettingsError, match="no plain file"):
             part(mcp, Audit).check()
 
     async def test_nothing_is_kept_where_no_file_is_named(self, tmp_path: Path) -> None:
         mcp = server(Path(""), environ={"MCP_AUDIT_FILE": ""})
         assert await called(mcp, "git_log") == "log é"
-        assert mcp.record is None
+        assert find(mcp, CallRecord) is None
         assert "audit" not in mcp.health()
 
 
 async def start_lines(mcp: AgentServer) -> list[str]:
-    mcp.features.complete(mcp)
+    mcp.complete()
     return list(part(mcp, Audit).start_lines())

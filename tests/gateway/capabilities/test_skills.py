@@ -8,7 +8,6 @@ from typing import Any
 import mcp_types
 import pytest
 from fastmcp import Client, FastMCP
-from fastmcp.server import create_proxy
 from fastmcp.utilities.components import FastMCPComponent
 
 from agent_utilities import AgentServer, create_gateway, create_mcp_server
@@ -152,14 +151,14 @@ async def found(mcp: AgentServer, uri: str) -> FastMCPComponent | None:
 
 class TestAnother:
     async def test_server_that_is_mounted_calls_for_none(self, gateway: AgentServer, folder: Path) -> None:
-        other = FastMCP("other", providers=[skills_provider([folder])])
+        other = create_mcp_server("other", environ={}, providers=[skills_provider([folder])])
         outer = create_gateway({"mcpServers": {}}, environ={"MCP_GRAPH": "off", "HOME": str(folder)})
         outer.mount(other)
         assert await read(other, URI) == BOTH
         assert await read(outer, URI) == ()
 
     async def test_server_behind_a_proxy_calls_for_none(self, folder: Path) -> None:
-        assert await read(create_proxy(FastMCP("other", providers=[skills_provider([folder])])), URI) == ()
+        assert await read(AgentServer.as_proxy(FastMCP("other", providers=[skills_provider([folder])])), URI) == ()
 
     async def test_page_that_a_caller_chooses_calls_for_none(self, gateway: AgentServer) -> None:
         @gateway.resource("page://{address}/SKILL.md", mime_type="text/markdown")

@@ -10,7 +10,7 @@ import pytest
 from agent_utilities import AgentServer
 from agent_utilities.cli.explain import _capability_lines
 from agent_utilities.gateway.capabilities.caller import CapabilitiesSwitched, WordsRouted
-from agent_utilities.server.events import Event
+from agent_utilities.seam.events import Event
 from agent_utilities.server.metrics import Metrics
 from tests.gateway.capabilities.capable import gateway, listed, offer, session, switched
 from tests.parts import capabilities_of

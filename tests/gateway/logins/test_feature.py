@@ -10,6 +10,7 @@ from fastmcp import Client
 
 from agent_utilities.gateway.feature import Upstreams
 from agent_utilities.gateway.logins.feature import Logins
+from agent_utilities.seam.host import find
 from tests.fleet.processes.replicas import until
 from tests.gateway.logins.gateways import LOGGED_IN, Office, has_login, log_in, logged_in, office, told
 
@@ -27,13 +28,13 @@ async def names(client: Client[Any]) -> list[str]:
 
 async def turn(at: Office, *, on: bool) -> None:
     """Have the operator take the server behind from everybody, or bring it back."""
-    upstreams = at.gateway.feature(Upstreams)
+    upstreams = find(at.gateway, Upstreams)
     assert upstreams is not None
     await upstreams.turn("mail", on=on)
 
 
 def logins_of(at: Office) -> Logins:
-    logins = at.gateway.feature(Logins)
+    logins = find(at.gateway, Logins)
     assert logins is not None
     return logins
 

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 
 from agent_utilities.gateway.logins.feature import Logins
+from agent_utilities.seam.host import find
 from tests.gateway.logins.gateways import Office, asked, has_login, log_in, office
 from tests.gateway.logins.issuers import Browser
 
@@ -139,7 +140,7 @@ class TestByTokens:
 
     async def test_is_one_of_four_that_are_kept_for_one_person_and_upstream(self, tmp_path: Path) -> None:
         async with link_of_ann(tmp_path) as (at, first), at.client(at.ann) as ann:
-            feature = at.gateway.feature(Logins)
+            feature = find(at.gateway, Logins)
             assert feature is not None
             made = [first]
             for _ in range(5):

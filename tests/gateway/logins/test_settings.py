@@ -13,6 +13,7 @@ from fastmcp.client.transports import StdioTransport
 from agent_utilities import AgentServer
 from agent_utilities.errors import SettingsError
 from agent_utilities.gateway.logins.feature import Logins
+from agent_utilities.seam.host import find
 from tests.every import every
 from tests.gateway.logins.gateways import KEY, gateway_at
 
@@ -37,10 +38,10 @@ def test_what_is_missing_ends_the_launch(tmp_path: Path, environ: dict[str, str]
     (tmp_path / "tokens.json").write_text('{"v": 1, "tokens": []}')
     gateway = gateway_at("https://gateway.example", "https://mail.example", tmp_path, environ)
     gateway.transport = "http"
-    gateway.features.complete(gateway)
+    gateway.complete()
     with pytest.raises(SettingsError, match=told):
         check(gateway)
-    logins = gateway.feature(Logins)
+    logins = find(gateway, Logins)
     assert logins is not None
     assert list(logins.routes()) == []  # no page of theirs could be served
     gateway.transport = "stdio"

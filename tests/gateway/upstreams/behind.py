@@ -27,5 +27,5 @@ def gateway_before(server: Mapping[str, Any], name: str, **options: Any) -> Agen
     Namespace.namespaced = lambda self, upstream, name: name  # type: ignore[method-assign]
     config = {"mcpServers": {ONLY: dict(server)}}
     # What this one learns is kept in the folder of snapshots.
-    anyio.run(create_gateway(config, name, **options).features.know_everything)
+    anyio.run(create_gateway(config, name, **options).pending.know_everything)
     return create_gateway(config, name, **options)

@@ -17,6 +17,7 @@ from agent_utilities.query.ranking.embedding import Embedder
 from agent_utilities.query.ranking.minilm import ADAPTED_NAME, ADAPTER, ADAPTER_SHA256, PLAIN_NAME, MiniLM
 from agent_utilities.query.ranking.open import has_minilm, open_provider, open_ranker
 from agent_utilities.query.ranking.vector_store import VectorStore
+from tests.every import every
 from tests.query.ranking.catalogs import TOOLS
 
 

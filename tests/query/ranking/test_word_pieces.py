@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_utilities.query.ranking.minilm import WordPieces
-from agent_utilities.query.ranking.minilm_files import model_folder
+from agent_utilities.query.ranking.minilm import WordPieces, model_folder
 from tests.every import every
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "un", "##aff", "##able", "able", "a", "##ff", ".", "\u4e2d", "u"]

@@ -13,7 +13,7 @@ from agent_utilities.query.graph.matching import normalise
 from agent_utilities.query.ranking.hybrid import HybridRanker
 from agent_utilities.query.resolution.answer import CallerScope, Question, Trail
 from agent_utilities.query.resolution.catalog_ranker import CatalogRanker
-from agent_utilities.query.resolution.learning import Teaching
+from agent_utilities.query.resolution.teaching import Teaching
 from agent_utilities.runtime.waiting import Deadline
 from agent_utilities.selection.model import Resolution
 from agent_utilities.usage.model import NOTHING_LEARNED, Learned, UsageSource

@@ -266,7 +266,7 @@ class TestWhereToolsMayComeLater:
             async def _list_tools(self):
                 await anyio.sleep_forever()
 
-        monkeypatch.setattr("agent_utilities.server.operator_bounds._LIST_S", 0.05)
+        monkeypatch.setattr("agent_utilities.server.startup_checks._LIST_S", 0.05)
         server = launched(("--disabled-tools", "tail_lgo"))
         server.add_provider(Hanging())
         await server.operator_bounds.judge()

@@ -13,15 +13,14 @@ from opentelemetry import trace
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import Decision, Permitted
 from agent_utilities.policy.deferral import Change, is_new_turn, n_to_attach, touch
+from agent_utilities.policy.verdict import UnderVerdict, Verdict
 from agent_utilities.query.feature import Query
+from agent_utilities.seam.events import Event
+from agent_utilities.seam.host import Host
+from agent_utilities.seam.request import Request
+from agent_utilities.seam.session import Session
 from agent_utilities.selection.active import NOTHING_ACTIVE, Active
 from agent_utilities.selection.model import Resolution
-from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.answers import cuts_lists, past_middleware
-from agent_utilities.server.events import Event
-from agent_utilities.server.request import Request
-from agent_utilities.server.sessions import Session
-from agent_utilities.server.surface.surface import Verdict
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -181,14 +180,13 @@ NOT_RANKED = ("off", "unavailable")
 logger = logging.getLogger("agent_utilities.wire")
 
 
-async def permitted_of(host: AgentServer, verdict: Verdict) -> Permitted:
+async def permitted_of(host: Host, verdict: Verdict) -> Permitted:
     """Return what a verdict permits of what its caller was last listed."""
-    catalog = await host.catalog("tool")
-    decision = await host.surface.decide_in_turns("tool", catalog, replace(verdict, shapes_lists=False))
+    decision = await host.decide("tool", replace(verdict, shapes_lists=False))
     return await permitted_by(host, verdict, decision)
 
 
-async def permitted_by(host: AgentServer, verdict: Verdict, decision: Decision) -> Permitted:
+async def permitted_by(host: Host, verdict: Verdict, decision: Decision) -> Permitted:
     """Return what a verdict permits, by a decision made under it."""
     digest = decision.catalog.digest
     if digest not in verdict.unlisted:
@@ -196,13 +194,13 @@ async def permitted_by(host: AgentServer, verdict: Verdict, decision: Decision) 
     return Permitted(decision, verdict.preferences, verdict.unlisted[digest])
 
 
-async def _unlisted(host: AgentServer, bounds_alone: Verdict, decision: Decision) -> frozenset[str]:
+async def _unlisted(host: Host, bounds_alone: Verdict, decision: Decision) -> frozenset[str]:
     """Return the permitted names that the author's middleware keeps off lists; none while nothing is deferred."""
     if not bounds_alone.preferences.deferral.may_defer(len(decision.permitted)):
         return frozenset()
     try:
-        with host.surface.under_verdict(bounds_alone):
-            listed = await past_middleware(host) if cuts_lists(host) else None
+        with UnderVerdict(bounds_alone):
+            listed = await host.listed_tools(where="cut")
     except Exception:
         # A call must not fail because a list would: then nothing is deferred.
         logger.warning("the author's middleware lists no tools; none is deferred for this request", exc_info=True)
@@ -213,7 +211,7 @@ async def _unlisted(host: AgentServer, bounds_alone: Verdict, decision: Decision
 class Turns:
     """Brings preferences up to date with the active set."""
 
-    def __init__(self, host: AgentServer, query: Query) -> None:
+    def __init__(self, host: Host, query: Query) -> None:
         self._host, self._query = host, query
 
     async def prefer(self, request: Request) -> Preferences:

@@ -1,6 +1,6 @@
-"""Names in an operator's bounds that fit nothing: which of them end a launch, and which have fitted nothing since.
+"""Checks for names in an operator's bounds that fit nothing: some end a launch, the others are warnings.
 
-A misspelt deny leaves open what it was to close. On the command line, which is this server's alone, it ends the launch;
+A misspelt deny leaves its target open. On the command line, which is this server's alone, it ends the launch;
 in the environment, which many servers may share, it is a warning, unless `MCP_STRICT` is set. Names are judged on what
 every provider lists at the start; only where components come later, or a provider can't be listed, a misspelt name is a
 warning until they have come. A misspelt allow-list leaves nothing open, and is a warning; but a toolset in an
@@ -29,13 +29,12 @@ from agent_utilities.compat.fastmcp_server import as_over_stdio, parts_of, whole
 from agent_utilities.errors import SelectionError
 from agent_utilities.policy.bounds import UnfitName, finish, unfit_names
 from agent_utilities.policy.entry_names import EVERY_NAME as ENTRY_NAMES
+from agent_utilities.seam.components import LISTING, KeptProvider, entry_of
 from agent_utilities.selection.channels import spelled
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING, Channel, Setting
-from agent_utilities.server.surface.components import LISTING, entry_of
 from agent_utilities.server.surface.surface import Surface
 from agent_utilities.server.surface.visibility_transform import DynamicVisibilityTransform
-from agent_utilities.server.tool_origin import KeptProvider
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer
@@ -43,16 +42,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger("agent_utilities.start")
 
 _RENAMING = (Namespace, ToolTransform, Visibility, DynamicVisibilityTransform)
-"""Transforms that leave nothing out of a list, or that hide by these very bounds."""
+"""Transforms that leave nothing out of a list, or that hide by these same bounds."""
 _LIST_S = 5.0
-"""Seconds that a provider has to list what it has, before the server starts without knowing it."""
+"""Seconds that a provider has to list its components, before the server starts without them."""
 
 
 class OperatorBounds:
-    """Judges the names of a server's operator, and keeps those that fit nothing until something does.
+    """Checks the names in a server's operator bounds, and keeps those that fit nothing until something fits.
 
     Args:
-        server: the server; its features say which toolsets are to come: names that begin like them are no misspelling.
+        server: the server; its features name the toolsets to come: a name that begins like one is no misspelling.
     """
 
     def __init__(self, server: AgentServer) -> None:
@@ -61,13 +60,13 @@ class OperatorBounds:
         self._seen: set[str] = set()
         self._is_judged = False
         self.is_known = False
-        """Whether it is known what holds, so that the server serves."""
+        """Whether the names are checked, so that the server is ready."""
         self.at_start: AtStart | None = None
         self.size_at_start: str | None = None
-        """What `/ready` warns of a surface that was large at the start."""
+        """The warning of `/ready` that the surface was large at the start."""
 
     async def judge(self) -> None:
-        """Judge the operator's names on what there is, once a server; its lifespan is entered, and nothing is served.
+        """Check the operator's names against all components, once a server, within its lifespan and before it serves.
 
         Raises:
             SelectionError: a deny of the command line fits nothing and nothing can come that it fits, or one of the
@@ -89,12 +88,12 @@ class OperatorBounds:
             self.at_start = AtStart(listed.components, len({tool.name for tool in there.components}), there.is_whole)
         self.is_known = True
 
-    def told(self) -> list[str]:
-        """Return what is wrong with each name that fits nothing."""
+    def problems(self) -> list[str]:
+        """Return a message for each name that fits nothing."""
         return [str(_error([name])) for name in self._unfit]
 
     async def check(self) -> None:
-        """Refuse what ends a launch, where nothing is launched.
+        """Raise for names that would end a launch, without a launch.
 
         Raises:
             SelectionError: as `judge`.
@@ -111,10 +110,10 @@ class OperatorBounds:
         held = [name for name in unfit if is_strict or channel_of(name.setting) == "cli"]
         return [name for name in held if name.denies or name.toolsets]
 
-    async def _judged(self) -> tuple[tuple[UnfitName, ...], Found]:
-        """Return the operator's names that fit nothing that is there, and the tools that are there.
+    async def _judged(self) -> tuple[tuple[UnfitName, ...], Inventory]:
+        """Return the operator's names that fit no component, and the tools that there are.
 
-        Other servers are asked for theirs only where a name would fit nothing else.
+        Other servers are listed only where a name would fit nothing else.
         """
         settings = self._server.surface.verdict(NOTHING, shapes_lists=False).effective
         tools = await components(self._server, "tool", asks_others=False)
@@ -128,18 +127,18 @@ class OperatorBounds:
             unfit = await self._unfit_in(settings, there)
         return unfit, tools
 
-    async def _unfit_in(self, settings: Effective, there: Sequence[Found]) -> tuple[UnfitName, ...]:
-        """Return the operator's names that fit nothing that is there.
+    async def _unfit_in(self, settings: Effective, there: Sequence[Inventory]) -> tuple[UnfitName, ...]:
+        """Return the operator's names that fit no component.
 
-        What a server that is mounted hides by its own operator's bounds is there too. A name in the environment, which
-        that server may read as well, fits under the name that it has there.
+        Components that a mounted server's own operator hides count too. A name in the environment, which that server
+        may read as well, also fits by a component's name there.
         """
         names = [entry_of(each.kind, component) for each in there for component in each.components]
-        names += [entry("tool", f"{name}_", tags=[name]) for name in self._server.features.gathered("toolsets_to_come")]
+        names += [entry("tool", f"{name}_", tags=[name]) for name in self._server.pending.toolsets_to_come()]
         names += [entry("tool", name) for name in ENTRY_NAMES]
         asks = {"asks_others": there[0].asked_others}
-        found = [await components(kid, kind, **asks) for kid in _mounted(self._server) for kind in KINDS]
-        hidden = [*names, *(entry_of(each.kind, component) for each in found for component in each.components)]
+        inventories = [await components(kid, kind, **asks) for kid in _mounted(self._server) for kind in KINDS]
+        hidden = [*names, *(entry_of(each.kind, component) for each in inventories for component in each.components)]
         by_channel = {"cli": names, "env": hidden, "file": hidden}
         return tuple(
             name
@@ -149,7 +148,7 @@ class OperatorBounds:
         )
 
     def unfit(self) -> tuple[UnfitName, ...]:
-        """Return the names that have fitted nothing since the start, in what was listed since."""
+        """Return the names that have fitted no component since the start, by what was listed since."""
         if self._unfit:
             settings = self._server.surface.verdict(NOTHING, shapes_lists=False).effective
             for catalog in self._server.surface.catalogs.all():
@@ -161,11 +160,11 @@ class OperatorBounds:
         return self._unfit
 
     def n_unfit(self, *, denies: bool) -> int:
-        """Return how many denies, or names in allow-lists, have fitted nothing."""
+        """Return the number of denies, or of names in allow-lists, that have fitted nothing."""
         return sum(name.denies is denies for name in self.unfit())
 
     def warnings(self) -> list[str]:
-        """Return what `/ready` warns of: everybody may read it, so it bears no name."""
+        """Return the warnings of `/ready`; they have no names, since everybody may read them."""
         from agent_utilities.catalog.context import is_large, open_warning  # as above
 
         counts = [("deny" if denies else "allow-list", self.n_unfit(denies=denies)) for denies in (True, False)]
@@ -187,10 +186,10 @@ class OperatorBounds:
 
 
 class AtStart(NamedTuple):
-    """The tools that a server listed when it started, past its own bounds, and how many there are past everybody's.
+    """The tools that a server had when it started, without its own bounds, and their number without anybody's.
 
     Args:
-        is_whole: whether that is all it will have, as far as its providers tell.
+        is_whole: whether these are all that it will have, as far as its providers know.
     """
 
     tools: Sequence[Tool]
@@ -199,12 +198,12 @@ class AtStart(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a server has of a kind, past its bounds.
+class Inventory:
+    """The components of a kind that a server has, without its bounds.
 
     Args:
-        is_whole: whether that is all it will have, as far as its providers tell.
-        asked_others: whether it has no provider that would have had to ask another server, or that was done.
+        is_whole: whether these are all that it will have, as far as its providers know.
+        asked_others: whether the components of other servers are among them, or it has no provider of such.
     """
 
     kind: ComponentKind
@@ -215,14 +214,14 @@ class Found:
 
 async def components(
     server: AgentServer, kind: ComponentKind, *, past_mounted: bool = True, asks_others: bool = True
-) -> Found:
-    """Return all that a server has of a kind, past its bounds, `auth` checks and the author's `disable`.
+) -> Inventory:
+    """Return all components of a kind that a server has, without its bounds, `auth` checks and the author's `disable`.
 
     Args:
-        past_mounted: whether past the bounds of servers mounted in it too.
-        asks_others: whether to ask servers elsewhere, which may take long, or start a process.
+        past_mounted: whether to leave out the bounds of mounted servers too.
+        asks_others: whether to list servers elsewhere, which may take long, or start a process.
     """
-    found: list[Any] = list(server.author_injected_tools()) if kind == "tool" else []
+    every: list[Any] = list(server.author_injected_tools()) if kind == "tool" else []
     is_whole = asked_others = True
     verdict = server.surface.unbounded_everywhere() if past_mounted else server.surface.unbounded()
     with server.surface.under_verdict(verdict), as_over_stdio():
@@ -232,17 +231,17 @@ async def components(
                 continue
             listed, is_all = await _listed(provider, kind)
             is_whole = is_whole and is_all and not any(map(_may_have_more, _tree(provider)))
-            found += listed
+            every += listed
         for transform in server.transforms:
             if isinstance(transform, Namespace | ToolTransform):
-                found = list(await getattr(transform, LISTING[kind])(found))
+                every = list(await getattr(transform, LISTING[kind])(every))
         if asked_others and not all(isinstance(each, _RENAMING) for each in server.transforms):
-            found += await getattr(FastMCP, LISTING[kind])(server, run_middleware=False)  # as they make it
-    return Found(kind, found, is_whole, asked_others)
+            every += await getattr(FastMCP, LISTING[kind])(server, run_middleware=False)  # as they make it
+    return Inventory(kind, every, is_whole, asked_others)
 
 
 async def _listed(provider: Provider, kind: ComponentKind) -> tuple[Sequence[Any], bool]:
-    """Return what a provider lists, and whether that is all it has: whoever fails to list within it is told of."""
+    """Return what a provider lists, and whether that is all it has; failures within it are logged."""
     groups = [each for each in _tree(provider) if isinstance(each, AggregateProvider)]
     strategies = [group.provider_error_strategy for group in groups]
     for group in groups:
@@ -251,8 +250,8 @@ async def _listed(provider: Provider, kind: ComponentKind) -> tuple[Sequence[Any
         async with asyncio.timeout(_LIST_S):
             return await getattr(provider, LISTING[kind])(), True
     except Exception as error:
-        told = "%r lists no %ss (%s): what the operator's bounds come to is not known there"
-        logger.warning(told, provider, kind, " ".join(f"{type(error).__name__} {error}".split()))
+        message = "%r lists no %ss (%s): what the operator's bounds come to is not known there"
+        logger.warning(message, provider, kind, " ".join(f"{type(error).__name__} {error}".split()))
     finally:
         for group, strategy in zip(groups, strategies, strict=True):
             group.provider_error_strategy = strategy
@@ -263,14 +262,14 @@ async def _listed(provider: Provider, kind: ComponentKind) -> tuple[Sequence[Any
 
 
 def _tree(provider: Provider) -> Iterator[Provider]:
-    """Yield a provider and those that it lists through, at any depth."""
+    """Yield a provider and the providers below it, at any depth."""
     yield provider
     for part in parts_of(provider):
         yield from _tree(part)
 
 
 def _may_have_more(provider: Provider) -> bool:
-    """Whether a provider lists what it knows by now, or a transform on it may hide what it has."""
+    """Whether a provider may list more later, or a transform on it may hide components."""
     return isinstance(provider, KeptProvider) or not all(isinstance(each, _RENAMING) for each in provider.transforms)
 
 
@@ -288,7 +287,7 @@ def _refuse(ending: Sequence[UnfitName]) -> None:
 
 
 def _error(names: Sequence[UnfitName]) -> SelectionError:
-    """Return what to tell of names that fit nothing, all of them denies or one of an allow-list."""
+    """Return the error for names that fit nothing: denies, or one of an allow-list."""
     near = ", ".join(dict.fromkeys(meant for name in names if (meant := _meant(name)) is not None))
     hint = f"did you mean {near}?" if near else "--list shows what there is; MCP_DISABLED_* may name what comes later"
     what = "a deny that fits nothing" if names[0].denies else "an allow-list that names what is not there"
@@ -299,7 +298,7 @@ def _error(names: Sequence[UnfitName]) -> SelectionError:
 
 
 def _meant(name: UnfitName) -> str | None:
-    """Return what was probably meant: a toolset as its channel spells one, else the nearest name, or None."""
+    """Return the probable intent: a toolset as its channel spells one, else the nearest name, or None."""
     if not name.toolsets:
         return name.nearest
     channel = channel_of(name.setting)
@@ -312,6 +311,6 @@ def channel_of(setting: Setting) -> Channel:
 
 
 def _is_proxy(provider: Provider) -> bool:
-    """Whether a provider asks another server; the module of those brings clients along, and is not imported to tell."""
+    """Whether a provider is a proxy; the module of those loads clients, and is not imported to find out."""
     module = sys.modules.get("fastmcp.server.providers.proxy")
     return module is not None and isinstance(provider, module.ProxyProvider)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack
-from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes, urlencode
 
@@ -23,105 +22,26 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent_utilities.catalog.model import KINDS, entry
 from agent_utilities.errors import SelectionError
-from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache
+from agent_utilities.policy.verdict import Verdict
+from agent_utilities.seam.caller import address_of, caller_of
+from agent_utilities.seam.feature import BoundError
 from agent_utilities.selection.caller import BEGINNINGS, SOURCE, PathError, PathSelection, parse_path, read_path
-from agent_utilities.selection.channels import LONGEST_KEY, field_of, is_selection_header
+from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import NOTHING, NameSet, Selection
-from agent_utilities.selection.parse import query_pairs, read_request, utf8_text
+from agent_utilities.selection.model import NameSet, Selection
+from agent_utilities.selection.parse import query_pairs, utf8_text
 from agent_utilities.selection.profiles import NO_PROFILE
-from agent_utilities.server.feature import BoundError
-from agent_utilities.server.request import sender_of
-from agent_utilities.server.sessions import PLACE, Caller, address_of, caller_of
-from agent_utilities.server.surface.surface import Verdict
+from agent_utilities.server.callers import _CUT, PLACE, STATE, _header
 from agent_utilities.server.wire.middleware import unknown_names
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer
-    from agent_utilities.server.feature import Grant
 
-STATE = "agent_utilities.selection"
-"""The key of `scope["state"]` that holds the caller's `Selection`."""
-
-_CUT = LONGEST_KEY + 1
-"""As much of a header's name as tells what it is."""
-_Given = tuple[bytes, tuple[tuple[bytes, bytes], ...], PathSelection]
-"""A request's query string, its headers that may be a selection's, and what its path asks for."""
 
 N_ALL, N_EACH, N_IDLERS = 10_000, 1_000, 100
 """How many sessions and streams there are at most, as many as the SDK has; how many of them one person has, or one
 address from which nobody logs in; and all together who log in and may use nothing."""
 _ENDPOINT = re.compile(rb"(event: endpoint\r?\ndata: [^\r\n]+)")
-
-
-class Callers:
-    """Tells what each caller of a server asks for, and what its operator permits them."""
-
-    def __init__(self, host: AgentServer) -> None:
-        self._host = host
-
-    @cached_property
-    def read_before(self) -> BoundedCache[_Given, Selection]:
-        """What was read in requests of late, by all routes and applications of the server."""
-        return BoundedCache(self._host.surface.cache_bytes("requests"), _weigh, heaviest=LONGEST_KEPT)
-
-    def selection_of(self, request: object, meta: Selection = NOTHING) -> Selection:
-        """Return what a caller selects, and what the operator permits them: all that a request is judged by.
-
-        Raises:
-            SelectionError: it can't be read, or names a profile that there is not.
-            BoundError: a feature could not tell what the caller is permitted.
-        """
-        asked = meta
-        if isinstance(request, Request):  # read here where no middleware of ours has
-            held = request.scope.get("state", {}).get(STATE)
-            asked = merge(held if isinstance(held, Selection) else self.read(request.scope), meta)
-        self._host.surface.operator.check(asked)
-        grant = self.grant_of(sender_of(request))
-        return asked if grant is None else merge(asked, grant.bounds)
-
-    def read(self, scope: Scope, path: PathSelection = ()) -> Selection:
-        """Return the selection of a request; the same object for the same bytes: an agent sends them again and again.
-
-        Raises:
-            SelectionError: the selection is malformed, or names what is not there, such as a profile.
-        """
-        query_string, headers, _ = given = _given(scope, path)
-        selection = self.read_before.get(given)
-        if selection is None:
-            selection = merge(read_path(path), read_request(query_string, headers))
-            self._host.surface.operator.check(selection)
-            self.read_before.keep(given, selection)
-        return selection
-
-    def grant_of(self, caller: Caller | None) -> Grant | None:
-        """Return what a caller is permitted beside what everybody is; None where nothing is said of callers.
-
-        Raises:
-            BoundError: a feature could not tell.
-        """
-        return None if caller is None else self._host.features.grant(caller)
-
-    def may(self, request: object, right: str, *, otherwise: bool = True) -> bool:
-        """Return whether who asks for a route has a right; `otherwise`, where nothing is said of callers.
-
-        Raises:
-            BoundError: a feature could not tell.
-        """
-        grant = self.grant_of(caller_of(request))
-        return otherwise if grant is None else right in grant.may
-
-
-def _weigh(given: _Given, selection: Selection) -> int:
-    """Return about how many bytes a request's query string and headers take, and what was read in them."""
-    query_string, headers, path = given
-    n_bytes = 500 + len(query_string) + sum(len(text) for _, text in path)
-    return n_bytes + sum(150 + len(key) + len(value) for key, value in headers) + selection.n_bytes
-
-
-def _given(scope: Scope, path: PathSelection) -> _Given:
-    headers = tuple((key.lower(), value) for key, value in scope["headers"] if _header(key[:_CUT])[0])
-    return scope.get("query_string", b""), headers, path
 
 
 def _segments(scope: Scope, before: str, rest: str) -> list[str]:
@@ -219,13 +139,6 @@ class SelectionMiddleware:
         return None, []
 
 
-@lru_cache(maxsize=1024)  # a client's requests bear the same headers
-def _header(name: bytes) -> tuple[bool, bool]:
-    """Return whether a header is read as a selection, be it to be refused, and whether it is one, to go no further."""
-    text = name.decode("latin-1")
-    return is_selection_header(text), field_of(text, "header") is not None
-
-
 def _carrying(query_string: bytes, path: PathSelection, send: Send) -> Send:
     """Return a `send` that adds the selection in a URL to that of the endpoint event."""
     in_query = [(key, value) for key, value in query_pairs(query_string) if field_of(key, "query") is not None]
@@ -250,7 +163,7 @@ def _carrying(query_string: bytes, path: PathSelection, send: Send) -> Send:
 async def check_path(host: AgentServer, path: PathSelection, scope: Scope) -> None:
     """Refuse a path that names nothing known: what the operator denies reads like what never was (law L1).
 
-    Who may not be served at all is told neither; the endpoint's own auth answers them.
+    A caller who may not be served at all learns neither; the endpoint's own auth answers them.
 
     Raises:
         PathError: its toolsets name nothing that this caller may learn of.
@@ -274,13 +187,13 @@ async def check_path(host: AgentServer, path: PathSelection, scope: Scope) -> No
 
 
 async def _names_any(host: AgentServer, verdict: Verdict) -> bool:
-    """Whether a component of any kind is permitted under what the operator gave and the names of a path."""
+    """Whether a component of any kind is permitted under the operator's selection and the names of a path."""
     for kind in KINDS:
         with host.surface.under_verdict(verdict):
             catalog = await host.catalog(kind)
         if (await host.surface.decide_in_turns(kind, catalog, verdict)).permitted:
             return True
-    to_come = (entry("tool", "", tags=[name], read_only=True) for name in host.features.gathered("toolsets_to_come"))
+    to_come = (entry("tool", "", tags=[name], read_only=True) for name in host.pending.toolsets_to_come())
     return any(verdict.bounds.refusal(toolset) is None for toolset in to_come)
 
 
@@ -301,7 +214,7 @@ def _names_certain(selection: Selection) -> bool:
 
 
 def place_for(host: AgentServer, scope: Scope) -> ExitStack | Response:
-    """Return a place for a session or stream, given back where it ends; a refusal where a verified caller has none."""
+    """Return a place for a session or stream, released at its end; a refusal where a verified caller has none left."""
     held, caller = host.sessions.held, caller_of(Request(scope))
     holder, n_most, whose = address_of(scope), N_EACH, "callers from your address have"
     if caller is not None and (known := caller.subject or caller.client or caller.token):
@@ -319,8 +232,8 @@ def place_for(host: AgentServer, scope: Scope) -> ExitStack | Response:
         hint = (
             "end those that are done with (DELETE with their Mcp-Session-Id), or wait: one unused for 30 minutes ends"
         )
-        told = f"{who} {n} sessions and streams open here, the most there may be: {hint}"
-        error = {"error": "too_many", "error_description": told, "code": -32000}
+        text = f"{who} {n} sessions and streams open here, the most there may be: {hint}"
+        error = {"error": "too_many", "error_description": text, "code": -32000}
         return JSONResponse(error, status, {"retry-after": "60"})
     place = ExitStack()
     place.callback(lambda: held.update({holder: -1}) if held[holder] > 1 else held.pop(holder))

@@ -11,8 +11,8 @@ from fastmcp.client.messages import MessageHandler
 from mcp_types import PaginatedRequestParams
 
 from agent_utilities import AgentServer, create_mcp_server, selection_meta
-from agent_utilities.search.turns import SearchEvent
-from agent_utilities.server.events import Event
+from agent_utilities.seam.events import Event
+from agent_utilities.search.active_set import SearchEvent
 from tests.parts import query_of
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent_utilities.query.resolution.learning import Teaching
+from agent_utilities.query.resolution.teaching import Teaching
 from agent_utilities.usage.model import NOBODY, NOTHING_LEARNED, Learned, UsageSource
 
 pytestmark = pytest.mark.anyio
@@ -149,7 +149,7 @@ async def test_a_log_that_takes_long_to_read_is_let_alone_for_longer(monkeypatch
 
     monkeypatch.setattr(log, "read", slowly)
     async with learning(log) as kept:
-        monkeypatch.setattr("agent_utilities.query.resolution.learning.asyncio.sleep", pause)
+        monkeypatch.setattr("agent_utilities.query.resolution.teaching.asyncio.sleep", pause)
         kept.of("")
         await paused.wait()
     assert pauses[0] >= 20 * 0.05

@@ -1,10 +1,10 @@
-"""What a server says when it starts, in one block: where it serves, what holds and what it costs, and what is wrong."""
+"""The startup message of a server: where it serves, its bounds, the cost of its tools, and warnings."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -14,11 +14,13 @@ from fastmcp.tools.base import Tool
 
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.policy.decision import Decision, decide
+from agent_utilities.policy.entry_names import SEARCH_ENTRY
+from agent_utilities.policy.verdict import Verdict
+from agent_utilities.seam.components import as_models_read, bearing_of, entry_of
+from agent_utilities.seam.host import StartLink, find
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING, NameSet
-from agent_utilities.server.operator_bounds import AtStart, OperatorBounds, channel_of
-from agent_utilities.server.surface.components import as_models_read, bearing_of, entry_of
-from agent_utilities.server.surface.surface import TOOL_SEARCH, Verdict
+from agent_utilities.server.startup_checks import AtStart, OperatorBounds, channel_of
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer
@@ -26,40 +28,38 @@ if TYPE_CHECKING:
 logger = logging.getLogger("agent_utilities.start")
 
 WARNING = "WARNING: "
-"""What a line that is wrong begins with, where it has no word of its own, such as `left out: `."""
+"""The prefix of warnings that have none of their own, such as `left out: `."""
 _MAX_SHOWN = 8
 
 
 class Greeting:
-    """Gathers what is to be said, and says it once: over HTTP when the address is bound, since it may be taken.
+    """Collects the lines of the startup message and prints them once; over HTTP once the address is bound.
 
     Args:
-        server: the server; its features say more.
+        server: the server; its features add lines.
     """
 
     def __init__(self, server: AgentServer) -> None:
         self._server, self.bounds = server, OperatorBounds(server)
-        self._told: list[tuple[int, str]] = []
+        self._lines: list[tuple[int, str]] = []
         self._is_said = False
         self.is_ours = False
-        """Whether the process is ours, so that stderr is; else all is logged."""
+        """Whether the process is ours, so that lines go to stderr; otherwise they are logged."""
         self.logs_alike = False
-        """Whether the web server's log lines are in our format, so that where it runs is ours to say."""
-        self.page: Callable[[], Awaitable[str]] | None = None
-        """Returns where the server's page is, once its address is bound; empty where nobody is to be told."""
+        """Whether the web server logs in our format, so that we print its address."""
 
     def tell(self, line: str, level: int = logging.WARNING) -> None:
-        """Have something said in the block, or now if it was said; what is wrong begins with what it is."""
-        self._told.append((level, line))
+        """Add a line to the message, or print it now if the message was printed; a warning begins with its kind."""
+        self._lines.append((level, line))
         if self._is_said:
-            self._say_told()
+            self._print()
 
     async def say(self, log_level: str | None = None, where: str = "") -> None:
-        """Say all of it, once; only now is it counted what tools cost, which keeps nobody waiting.
+        """Print the message, once; what tools cost is counted only now, which delays no request.
 
         Args:
-            log_level: the least severe line wanted on stderr; what is wrong with names or a file is said in any case.
-            where: the endpoint, where nobody else says it.
+            log_level: the least severe line for stderr; warnings of names and files are printed in any case.
+            where: the endpoint, where nothing else logs it.
 
         Raises:
             SelectionError: as `OperatorBounds.judge`, which over HTTP comes before the address is bound.
@@ -73,31 +73,31 @@ class Greeting:
         there, lines = self.bounds.at_start, list[tuple[int, str]]()
         if where and least <= logging.INFO:
             lines.append((logging.INFO, f"{self._server.name}: Uvicorn running on {where}"))
-        if self.page is not None and (page := await self.page()):
+        if (link := find(self._server, StartLink)) is not None and (page := await link()):
             lines.append((logging.INFO, f"page: {page}"))
         if there is not None and least <= logging.WARNING:
             try:
                 lines += [line for line in await self._what_holds(there) if least <= line[0]]
             except Exception:  # an author's transform may fail; it is served all the same
                 logger.exception("what the operator's bounds come to can't be said")
-        wrong = [f"{WARNING}{line}" for line in (*self._server.left_out, *self.bounds.told())]
-        self._told = [*lines, *sorted(self._told, key=lambda told: told[0]), *((logging.WARNING, w) for w in wrong)]
-        self._say_told()
+        wrong = [f"{WARNING}{line}" for line in (*self._server.left_out, *self.bounds.problems())]
+        self._lines = [*lines, *sorted(self._lines, key=lambda line: line[0]), *((logging.WARNING, w) for w in wrong)]
+        self._print()
 
     def end(self) -> None:
-        """Say what is wrong, where a start ended before anything was said."""
+        """Print the warnings of a start that ended before its message was printed."""
         if not self._is_said:
-            self._told = [told for told in self._told if told[0] >= logging.WARNING]
-            self._say_told()
+            self._lines = [line for line in self._lines if line[0] >= logging.WARNING]
+            self._print()
 
-    def _say_told(self) -> None:
-        told, self._told, self._is_said = [(level, " ".join(line.split())) for level, line in self._told], [], True
+    def _print(self) -> None:
+        lines, self._lines, self._is_said = [(level, " ".join(line.split())) for level, line in self._lines], [], True
         if not self.is_ours:
-            for level, line in told:
+            for level, line in lines:
                 logger.log(level, "%s", line.removeprefix(WARNING))
-        elif told:
+        elif lines:
             with suppress(OSError):  # its reader has gone, or its disk is full: it is served all the same
-                print("\n".join(line for _, line in told), file=sys.stderr, flush=True)
+                print("\n".join(line for _, line in lines), file=sys.stderr, flush=True)
 
     async def _what_holds(self, there: AtStart) -> list[tuple[int, str]]:
         from agent_utilities.catalog.context import n_tokens, open_warning  # not before the server starts
@@ -107,20 +107,20 @@ class Greeting:
         catalog = Catalog(tuple(entry_of("tool", tool) for tool in there.tools))
         decision = decide(catalog, verdict.effective.bounds_only, verdict.preferences)
         costs = {tool.name: n_tokens(as_models_read(tool)) for tool in there.tools}
-        told = [(logging.INFO, f"{name}: {_permitted(decision, there)}")]
+        lines = [(logging.INFO, f"{name}: {_permitted(decision, there)}")]
         if costs or there.is_whole:
-            told.append((logging.INFO, f"{name}: {_size(decision, costs)}"))
-        notes = (*server.surface.operator.notices, *server.features.gathered("start_lines"))
-        told += [(logging.INFO, f"note: {note}") for note in notes]
+            lines.append((logging.INFO, f"{name}: {_size(decision, costs)}"))
+        notes = (*server.surface.operator.notices, *server.features.start_lines())
+        lines += [(logging.INFO, f"note: {note}") for note in notes]
         if large := await self._size_warning(verdict, decision, there.tools, costs):
             self.bounds.size_at_start = open_warning(defers=decision.defers)
-            told.append((logging.WARNING, f"{WARNING}{name}: {large}"))
-        return told
+            lines.append((logging.WARNING, f"{WARNING}{name}: {large}"))
+        return lines
 
     async def _size_warning(
         self, verdict: Verdict, decision: Decision, tools: Sequence[Tool], costs: Mapping[str, int]
     ) -> str | None:
-        """Return the warning of what is listed to a caller who asks for nothing; None where that is little."""
+        """Return the warning of a large list for a caller without a selection, or None."""
         from agent_utilities.catalog.context import ListedTool, surface_warning
 
         if verdict.preferences.query is not None:  # the operator's query cuts what is listed
@@ -132,7 +132,7 @@ class Greeting:
         for tool in {tools[i].name: tools[i] for i in decision.visible if is_enabled(tools[i])}.values():
             bearing = bearing_of("tool", tool)
             listed.append(ListedTool(bearing.tags, bearing.read_only, costs[tool.name]))
-        can_defer = verdict.bounds.permits_entry_tool(TOOL_SEARCH, by_caller=False)
+        can_defer = verdict.bounds.permits_entry_tool(SEARCH_ENTRY, by_caller=False)
         return surface_warning(listed, can_defer=can_defer, defers=decision.defers)
 
 
@@ -140,24 +140,24 @@ def _permitted(decision: Decision, there: AtStart) -> str:
     counted = f"{len(decision.permitted_names)} of {there.n_tools} tools permitted"
     later = "" if there.is_whole else ", and such as come later"
     rules = {rule.text for rule in decision.refusals if rule and rule.name in ("not_read_only", "may_destroy")}
-    if rules and not decision.permitted:  # many tools say nothing of themselves
+    if rules and not decision.permitted:  # many tools have no annotations
         counted += f": they are {', or '.join(sorted(rules))}"
     return f"{counted}{later}; {'; '.join(_spelled(decision.effective)) or 'no bounds'}"
 
 
 def _spelled(settings: Effective) -> Iterator[str]:
-    """Yield each bound as it was given, such as `--disabled-tags write (cli)`."""
+    """Yield each bound as it was spelled, such as `--disabled-tags write (cli)`."""
     flags = [flag for flag in (settings.read_only, settings.no_destructive) if flag is not None]
     for setting in (*chain.from_iterable(settings.lists), *flags):
-        told = ", ".join(origin.partition(" ")[2] for origin in setting.origins)
+        bound = ", ".join(origin.partition(" ")[2] for origin in setting.origins)
         if isinstance(setting.value, NameSet):
             names = setting.value.spelled()
             more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
-            told += f" {','.join(names[:_MAX_SHOWN])}{more}"
-        yield f"{told} ({channel_of(setting)})"
+            bound += f" {','.join(names[:_MAX_SHOWN])}{more}"
+        yield f"{bound} ({channel_of(setting)})"
 
 
 def _size(decision: Decision, costs: Mapping[str, int]) -> str:
     of_all, listed = sum(costs.values()), sum(costs[name] for name in decision.visible_names)
-    told = f"{len(decision.visible_names)} listed, about {listed:,} tokens on every turn"
-    return told + (f", of {len(costs)} with {of_all:,}" if listed < of_all else "")
+    text = f"{len(decision.visible_names)} listed, about {listed:,} tokens on every turn"
+    return text + (f", of {len(costs)} with {of_all:,}" if listed < of_all else "")

@@ -1,0 +1,1 @@
+"""The seam: the interface between a server and its features."""
