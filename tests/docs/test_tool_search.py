@@ -17,7 +17,7 @@ from fastmcp import Client
 from agent_utilities import create_mcp_server, selection_meta
 from agent_utilities.cli.app import main
 from agent_utilities.policy.deferral import Deferral
-from agent_utilities.search.turns import EventName
+from agent_utilities.search.active_set import EventName
 from agent_utilities.selection.active import AUTO_OVER
 from agent_utilities.server.metrics import Metrics
 from demo.office import office_server

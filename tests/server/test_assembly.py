@@ -1,0 +1,157 @@
+"""Which features a server has, in which order, with which settings, and what they grant together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, Field
+
+from agent_utilities import Caller, Feature, Grant, Host, Selection, SettingsError, create_mcp_server
+from agent_utilities.seam.feature import BoundError
+from agent_utilities.selection.model import NameSet, Setting
+from agent_utilities.server.assembly import in_order
+from agent_utilities.server.feature_list import FeatureList
+
+ANN = Caller("https://login.example", "ann")
+
+
+def named(name: str, *, before: tuple[str, ...] = (), after: tuple[str, ...] = ()) -> Feature:
+    feature = Feature()
+    feature.name, feature.before, feature.after = name, before, after
+    return feature
+
+
+def order(*features: Feature) -> list[str]:
+    return [each.name for each in in_order(features)]
+
+
+class TestOrder:
+    def test_features_that_say_nothing_stay_as_they_are(self) -> None:
+        assert order(named("b"), named("a"), named("c")) == ["b", "a", "c"]
+
+    def test_what_each_says_holds_and_the_others_stay(self) -> None:
+        assert order(named("a", after=("c",)), named("b"), named("c"), named("d", before=("b",))) == [
+            "c",
+            "a",
+            "d",
+            "b",
+        ]
+
+    def test_who_is_not_there_is_waited_for_by_nobody(self) -> None:
+        assert order(named("a", after=("x",)), named("b", before=("y",))) == ["a", "b"]
+
+    def test_a_circle_is_refused_with_its_names(self) -> None:
+        with pytest.raises(SettingsError, match=r"a after b after a|b after a after b"):
+            order(named("a", after=("b",)), named("b", after=("a",)))
+
+
+class Timed(BaseModel):
+    shop_opens: int = Field(default=8, ge=0, description="The hour from which it is open.")
+
+
+class Shop(Feature):
+    name = "shop"
+    settings = Timed()
+
+
+class TestSettings:
+    @pytest.mark.parametrize("by", ["environment", "file"])
+    def test_what_the_operator_says_is_there_before_anything_is_served(self, by: str, tmp_path: Path) -> None:
+        file = tmp_path / "agent-utilities.toml"
+        file.write_text("shop_opens = 10\n" if by == "file" else "")
+        environ = {"MCP_CONFIG_FILE": str(file)} | ({"MCP_SHOP_OPENS": "10"} if by == "environment" else {})
+        server = create_mcp_server("x", environ=environ, features=[shop := Shop()])
+        server.complete()
+        assert shop.settings.shop_opens == 10
+
+    def test_the_command_line_is_over_both(self) -> None:
+        server = create_mcp_server("x", environ={"MCP_SHOP_OPENS": "10"}, features=[shop := Shop()])
+        server.features.declare(server.operator)
+        server.surface.launch(Selection(), shop_opens="11")
+        server.complete()
+        assert shop.settings.shop_opens == 11
+
+    def test_a_name_that_is_taken_is_refused(self) -> None:
+        class Taken(BaseModel):
+            page: bool = True
+
+        class Second(Feature):
+            name, settings = "second", Taken()
+
+        with pytest.raises(SettingsError, match="two settings have this name: 'page'"):
+            create_mcp_server("x", environ={}, features=[Second()]).complete()
+
+    def test_a_value_that_can_not_be_is_refused_with_where_it_stands(self) -> None:
+        server = create_mcp_server("x", environ={"MCP_SHOP_OPENS": "-1"}, features=[Shop()])
+        with pytest.raises(SettingsError, match=r"'-1' \(from env MCP_SHOP_OPENS\)"):
+            server.complete()
+
+    def test_a_projects_file_says_neither_which_features_there_are_nor_what_they_do(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+        monkeypatch.delenv("MCP_CONFIG_FILE", raising=False)
+        for line, why in (('features = ["shop"]', "what is loaded"), ("shop_opens = 9", "what features do")):
+            Path("agent-utilities.toml").write_text(line)
+            server = create_mcp_server("x", features=[Shop()])
+            with pytest.raises(SettingsError, match=why):
+                server.complete()
+
+
+class Granting(Feature):
+    """Grants what it is made with."""
+
+    def __init__(self, name: str, grant: Grant | None, rights: tuple[str, ...] = ()) -> None:
+        self.name, self.granted, self.rights = name, grant, rights
+
+    def grant(self, caller: Caller) -> Grant | None:
+        return self.granted
+
+
+def only(field: str, name: str, channel: str) -> Selection:
+    return Selection((((field, channel), Setting(NameSet(frozenset([name])), (channel,))),))  # type: ignore[arg-type]
+
+
+class TestGrants:
+    def test_none_says_nothing(self) -> None:
+        assert FeatureList([Granting("a", None)]).grant(ANN) is None
+
+    def test_the_bounds_of_all_hold_and_each_gives_its_own_rights_alone(self) -> None:
+        first = Granting("a", Grant(only("allow_tools", "x", "rule"), frozenset(["a", "b"]), 3), ("a",))
+        second = Granting("b", Grant(only("deny_tools", "y", "token"), frozenset(["a", "b"])), ("b",))
+        both = FeatureList([first, second]).grant(ANN)
+        assert both is not None
+        assert {slot for slot, _ in both.bounds.slots} == {("allow_tools", "rule"), ("deny_tools", "token")}
+        assert (both.may, both.rule) == (frozenset(["a", "b"]), 3)
+        third = Granting("c", Grant(may=frozenset(["a"])))
+        assert FeatureList([third]).grant(ANN) == Grant()
+
+    def test_two_that_bound_the_same_field_are_refused(self) -> None:
+        twice = [Granting(name, Grant(only("allow_tools", name, "rule"))) for name in "ab"]
+        with pytest.raises(BoundError, match="narrow"):
+            FeatureList(twice).grant(ANN)
+
+
+class Seller(Feature):
+    name, needs = "seller", (Shop,)
+
+    def attach(self, host: Host) -> None:
+        super().attach(host)
+        self.shop = self.needed(Shop)
+
+
+class TestNeeds:
+    def test_what_it_needs_is_given_by_its_type_wherever_it_stands(self) -> None:
+        seller, shop = Seller(), Shop()
+        server = create_mcp_server("x", environ={}, features=[seller, shop])
+        assert seller.shop is shop
+        assert server.offered(Shop) == [shop]
+
+    def test_a_server_without_it_is_not_made(self) -> None:
+        class Lonely(Feature):
+            name, needs = "lonely", (Shop,)
+
+        with pytest.raises(SettingsError, match="offers Shop"):
+            create_mcp_server("x", environ={}, features=[Lonely()])
