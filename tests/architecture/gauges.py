@@ -15,13 +15,14 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "agent_utilities"
 RATCHETS = Path(__file__).with_name("ratchets.toml")
-HOST = ("server", "server_factory.py")
+HOST = ("seam", "server", "server_factory.py")
 NOT_THE_SERVER = frozenset(
-    {"CallRecord", "CalledUpstream", "Connected", "ListedUpstreams", "Program", "UnfitCount", "_Here"},
+    {"CallRecord", "Completions", "Pending", "QuotaSource", "Reporting", "StartLink", "UnfitCount", "WireMiddleware"},
 )
 """Protocols of the host that stand for something else; any other is taken to stand for the server."""
 SESSION_WORDS = re.compile(r"\b(?:SessionView|SearchSession|SessionTrail|Taken)\b")
@@ -89,11 +90,11 @@ def tower() -> list[int]:
 
 
 @cache
-def way() -> dict[str, dict[str, str]]:
-    """Return what a request by words enters and is handed, as `trace.py` finds it in a process of its own."""
+def way() -> dict[str, Any]:
+    """Return what a request by words, and a call, enter and are handed, as traced in a process of its own."""
     command = [sys.executable, "-m", "tests.architecture.trace"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    found: dict[str, dict[str, str]] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout)
     assert found["tools"], "the traced request listed nothing: the trace says nothing"
     return found
 
@@ -117,6 +118,8 @@ GAUGES: Mapping[str, Callable[[], int]] = {
     "session_words": lambda: sum(len(SESSION_WORDS.findall(source)) for source in sources().values()),
     "files_a_query_enters": lambda: len(way()["entered"]),
     "files_handed_its_words": lambda: len(way()["handed"]),
+    "files_a_gateway_call_enters": lambda: len(way()["called"]),
+    "times_its_name_is_judged": lambda: int(way()["n_judged"]),
 }
 
 
@@ -137,7 +140,8 @@ def main(argv: list[str]) -> None:
             text = re.sub(rf"^({name} = {{ most = )\d+", rf"\g<1>{here}", text, flags=re.MULTILINE)
     if "--lower" in argv:
         RATCHETS.write_text(text, encoding="utf-8")
-    for title, files in (("handed the words", way()["handed"]), ("entered", way()["entered"])):
+    traced = ("handed the words", "handed"), ("entered by a query", "entered"), ("entered by a call", "called")
+    for title, files in ((title, way()[name]) for title, name in traced):
         print(f"\n{title}, in this order:\n  " + "\n  ".join(f"{file}: {function}" for file, function in files.items()))
     for title, found in (("protocols that stand for the server", server_protocols()),):
         print(f"\n{title}: {', '.join(found) or 'none'}")

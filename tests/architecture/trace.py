@@ -1,6 +1,7 @@
-"""One real `q=` over HTTP, traced: which files of the package it enters, and which are handed its words.
+"""One real `q=` over HTTP, and one call through a gateway, traced: which files of the package they enter.
 
-`python -m tests.architecture.trace` prints both as JSON. Nothing is filtered, and only public names are used, so that
+`python -m tests.architecture.trace` prints both as JSON, with the files that are handed the words of the first.
+Nothing is filtered, and only public names are used, so that
 it holds whatever the rooms are called. Words count wherever an argument bears them: as text, or inside a list, a tuple,
 a dataclass or a pydantic model.
 """
@@ -14,16 +15,26 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
 
 WORDS = "show the history of the repository"
 WARMING = "read a zone"
 _READY_S = 60
+_UPSTREAM = """
+from fastmcp import FastMCP
+server = FastMCP("up")
+@server.tool
+def echo(text: str) -> str:
+    return text
+server.run(show_banner=False)
+"""
 _VARIADIC = (4, 8)
 """Flags of code that takes `*args`, and `**options`."""
 
@@ -36,11 +47,15 @@ class Way:
         tools: the names that it listed.
         entered: the files that it entered, in order, each with the function first entered.
         handed: those of them that were handed its words, likewise.
+        called: the files that the call entered, likewise.
+        n_judged: how often the name of the tool that was called was judged by the bounds.
     """
 
     tools: list[str]
     entered: Mapping[str, str]
     handed: Mapping[str, str]
+    called: Mapping[str, str]
+    n_judged: int
 
 
 class Trace:
@@ -55,6 +70,7 @@ class Trace:
         self._root, self._words, self._on = f"{package}{os.sep}", words, False
         self.entered: dict[str, str] = {}
         self.handed: dict[str, str] = {}
+        self.n_judged = 0
 
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         """Note a call; given to the interpreter."""
@@ -63,6 +79,7 @@ class Trace:
             return
         file = code.co_filename.removeprefix(self._root)
         self.entered.setdefault(file, code.co_name)
+        self.n_judged += code.co_name == "refusal" and file == os.path.join("policy", "bounds.py")
         if file not in self.handed and any(bears(value, self._words) for value in _arguments(frame)):
             self.handed[file] = code.co_name
 
@@ -98,34 +115,58 @@ def bears(value: Any, words: str, depth: int = 6) -> bool:
 
 
 def traced() -> Way:
-    """Serve three tools over HTTP, ask for some of them by words, and return what the second request did."""
-    import uvicorn
-
+    """List some of three tools by words, call a tool behind a gateway, and return what both did when asked again."""
     import agent_utilities
 
-    trace = Trace(Path(agent_utilities.__file__).parent)
-    threading.setprofile(trace)
+    package = Path(agent_utilities.__file__).parent
+    query, call = Trace(package), Trace(package)
     with tempfile.TemporaryDirectory() as folder:
         environ = {"MCP_GRAPH_FOLDER": folder, "MCP_RANKER": "lexical", "MCP_GRAPH_DEADLINE_MS": "30000"}
         server = agent_utilities.create_mcp_server("traced", environ=environ)
         for name, tag in (("git_log", "read"), ("git_push", "write"), ("zone_read", "read")):
             server.tool(lambda: "done", name=name, description=f"Does {name}, with its history.", tags={tag})
-        web = uvicorn.Server(uvicorn.Config(server.http_app(), host="127.0.0.1", port=0, log_level="error"))
-        thread = threading.Thread(target=web.run)
-        thread.start()
-        try:
-            while not web.started and thread.is_alive():
-                time.sleep(0.02)
-            tools = asyncio.run(_ask(web, trace))
-        finally:
-            threading.setprofile(None)
-            web.should_exit = True
-            thread.join()
-    return Way(tools, trace.entered, trace.handed)
+        tools = _served(server, query, _ask)
+        upstream = {"command": sys.executable, "args": ["-c", _UPSTREAM]}
+        environ = {**os.environ, "MCP_GATEWAY_FOLDER": folder, "MCP_GRAPH": "off", "MCP_RANKER": "off"}
+        _served(agent_utilities.create_gateway({"mcpServers": {"up": upstream}}, environ=environ), call, _call)
+    return Way(tools, query.entered, query.handed, call.entered, call.n_judged)
 
 
-async def _ask(web: Any, trace: Trace) -> list[str]:
-    url = f"http://127.0.0.1:{web.servers[0].sockets[0].getsockname()[1]}"
+def _served(server: Any, trace: Trace, ask: Callable[[str, Trace], Awaitable[_T]]) -> _T:
+    """Return what is answered to a client of a server over HTTP."""
+    import uvicorn
+
+    threading.setprofile(trace)
+    web = uvicorn.Server(uvicorn.Config(server.http_app(), host="127.0.0.1", port=0, log_level="error"))
+    thread = threading.Thread(target=web.run)
+    thread.start()
+    try:
+        while not web.started and thread.is_alive():
+            time.sleep(0.02)
+        url = f"http://127.0.0.1:{web.servers[0].sockets[0].getsockname()[1]}"
+
+        async def answer() -> _T:
+            return await ask(url, trace)
+
+        return asyncio.run(answer())
+    finally:
+        threading.setprofile(None)
+        web.should_exit = True
+        thread.join()
+
+
+async def _call(url: str, trace: Trace) -> None:
+    from fastmcp import Client
+
+    async with Client(f"{url}/mcp") as client:
+        assert [tool.name for tool in await client.list_tools()] == ["up_echo"]
+        await client.call_tool("up_echo", {"text": WARMING})
+        with trace.tracing():
+            answer = await client.call_tool("up_echo", {"text": WORDS})
+    assert answer.data == WORDS
+
+
+async def _ask(url: str, trace: Trace) -> list[str]:
     await _listed(url, WARMING)
     await _ready(url)
     return await _listed(url, WORDS, trace)
