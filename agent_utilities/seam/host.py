@@ -176,7 +176,7 @@ class Host(Protocol):
     def offer(self, kind: type[_T], make: Callable[[], _T | None]) -> None:
         """Offer the server, and other features, something by its type.
 
-        The server takes `Provider`, `CompletionHandler` and `WireMiddleware` at once; it looks up `AuthProvider`,
+        The server takes `Provider`, `Completions` and `WireMiddleware` at once; it looks up `AuthProvider`,
         `CallRecord`, `Pending` and the like when it needs one.
 
         Args:

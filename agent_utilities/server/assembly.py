@@ -72,7 +72,7 @@ def in_order(features: Sequence[Feature]) -> tuple[Feature, ...]:
         sorter.prepare()
     except CycleError as error:
         names = " after ".join(name_of(features[i]) for i in reversed(error.args[1]))
-        hint = "take one `needs`, `before` or `after` out"
+        hint = "take one `before` or `after` out"
         raise SettingsError("each is to be asked before the other", names, "features", hint) from None
     order, ready = list[int](), list[int]()
     while sorter.is_active():

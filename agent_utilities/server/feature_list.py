@@ -40,6 +40,7 @@ class FeatureList:
         offer: Callable[[type, Callable[[], Any]], None] = lambda kind, make: None,
     ) -> None:
         self._sources, self._offer = tuple(features), offer
+        self._registered: list[Feature] = []
         self._attached: list[Feature] = []
         self.observers = Observers()
         """The observers of events, the features among them."""
@@ -50,7 +51,7 @@ class FeatureList:
     def _take(self) -> None:
         self._features = in_order([each for each in self._sources if isinstance(each, Feature)])
         self._having: dict[object, tuple[Feature, ...]] = {}
-        self.observers.notify_features([(each.notify, each.hears) for each in self._with(Feature.notify)])
+        self.observers.notify_features(self._with(Feature.notify))
 
     def declare(self, operator: Operator) -> None:
         """Load the features that the operator names, and register the settings that all features declare; once.
@@ -66,19 +67,21 @@ class FeatureList:
             operator.declare(type(each.settings) for each in self._features if each.settings is not None)
 
     def attach(self, host: Host) -> None:
-        """Attach the features that are loaded and not attached yet.
+        """Attach the features that are loaded and not attached yet; one that fails is tried again with the next start.
 
         Raises:
             InputError: a feature rejects the operator's settings.
         """
-        new = [each for each in self._features if each not in self._attached]
-        self._attached += new
-        for each in new:
-            for kind in type(each).__mro__[: type(each).__mro__.index(Feature) + 1]:
-                self._offer(kind, lambda feature=each: feature)  # type: ignore[misc]
-        for each in new:
-            each.attach(host)
-        for each in new:
+        for each in self._features:
+            if each not in self._registered:
+                self._registered.append(each)
+                for kind in type(each).__mro__[: type(each).__mro__.index(Feature) + 1]:
+                    self._offer(kind, lambda feature=each: feature)  # type: ignore[misc]
+        for each in self._features:
+            if each not in self._attached:
+                each.attach(host)
+                self._attached.append(each)
+        for each in self._features:
             if lacking := [kind.__name__ for kind in each.needs if not host.offered(kind)]:
                 hint = f"put a feature in that offers {', '.join(lacking)}"
                 raise SettingsError("it stands on what this server does not have", name_of(each), "features", hint)
@@ -348,12 +351,12 @@ class Observers:
     """Notifies observers of events; a failure of one is logged, and affects neither the request nor the others."""
 
     def __init__(self) -> None:
-        self._features: Sequence[_Listening] = ()
+        self._features: Sequence[Feature] = ()
         self._others: list[_Listening] = []
         self._by_kind: dict[type[Event], tuple[Observer, ...]] = {}
 
-    def notify_features(self, features: Sequence[_Listening]) -> None:
-        """Set the features that are notified, each with its kinds of events."""
+    def notify_features(self, features: Sequence[Feature]) -> None:
+        """Set the features that are notified, each of the kinds of events that it hears."""
         self._features = features
         self._by_kind.clear()
 
@@ -368,8 +371,9 @@ class Observers:
         if (observers := self._by_kind.get(kind)) is None:
             logs = [kind.log] if kind.log is not Event.log else []
             spans = [_add_to_span] if kind.span_event is not Event.span_event else []
-            listening = [observer for observer, kinds in (*self._features, *self._others) if issubclass(kind, kinds)]
-            observers = self._by_kind[kind] = (*logs, *spans, *listening)
+            features = [each.notify for each in self._features if issubclass(kind, each.hears)]
+            others = [observer for observer, kinds in self._others if issubclass(kind, kinds)]
+            observers = self._by_kind[kind] = (*logs, *spans, *features, *others)
         for observer in observers:
             try:
                 observer(event)

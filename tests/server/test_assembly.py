@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from agent_utilities import Caller, Feature, Grant, Host, Selection, SettingsError, create_mcp_server
+from agent_utilities.errors import InputError
 from agent_utilities.seam.feature import BoundError
 from agent_utilities.selection.model import NameSet, Setting
 from agent_utilities.server.assembly import in_order
@@ -155,3 +156,12 @@ class TestNeeds:
 
         with pytest.raises(SettingsError, match="offers Shop"):
             create_mcp_server("x", environ={}, features=[Lonely()])
+
+
+class TestAttaching:
+    def test_one_that_fails_fails_again_so_that_no_later_start_does_without_it(self, tmp_path: Path) -> None:
+        (file := tmp_path / "tokens.toml").write_text("no tokens")
+        server = create_mcp_server("x", environ={"MCP_AUTH_TOKENS": str(file)})
+        for _ in range(2):
+            with pytest.raises(InputError):
+                server.complete()
