@@ -14,8 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from agent_utilities.errors import SettingsError
+from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.parse import unquoted
-from agent_utilities.selection.profiles import FileChannel, FileFields, FileSetting, SettingsFiles, read_fields
+from agent_utilities.selection.profiles import (
+    PROFILES,
+    FileChannel,
+    FileFields,
+    FileSetting,
+    SettingsFiles,
+    read_fields,
+)
 from agent_utilities.settings import TABLES, Settings, checked, read_settings
 
 FILE = "agent-utilities.toml"
@@ -34,6 +42,8 @@ _ELSEWHERE = "set it in your own file or in the environment"
 _USAGE = ("off", "auto", "counts", "words")
 """The values of `usage`, from the least that is logged to the most."""
 
+_OWN = frozenset((*Settings.model_fields, *TABLES, PROFILES))
+"""Keys of a file that are no selection fields, and known without features."""
 FEATURES = "features"
 """The setting that names features of other packages."""
 _REFUSED = {
@@ -57,12 +67,13 @@ _REFUSED = {
 """Settings that a project's file may not have, each with what it would decide."""
 
 
-def read_files(environ: Mapping[str, str] | None = None, declared: Collection[str] = ()) -> SettingsFiles:
+def read_files(environ: Mapping[str, str] | None = None, declared: Collection[str] | None = None) -> SettingsFiles:
     """Read the settings files: the working folder's over the user's, or the one that `MCP_CONFIG_FILE` names.
 
     Args:
         environ: replaces the process's environment, and then only a file that it names is read.
-        declared: names of settings that features declare, beside those of every server.
+        declared: names of settings that features declare, beside those of every server; where None they are not known
+            yet, and a file that names features may have others.
 
     Raises:
         InputError: a file can't be read, is malformed, or has a setting that it may not have.
@@ -139,14 +150,20 @@ def _content(path: Path) -> bytes | None:
         ) from None
 
 
-def _fields(content: bytes, name: str, channel: FileChannel, declared: Collection[str]) -> FileFields:
+def _fields(content: bytes, name: str, channel: FileChannel, declared: Collection[str] | None) -> FileFields:
     table = _table(content, name)
     lines = [content.count(b"\n", 0, match.start()) + 1 for match in _RULE.finditer(content)]
     if isinstance(rules := table.get("access"), list) and len(rules) == len(lines):
         table["access"] = [{**rule, "line": line} for rule, line in zip(rules, lines, strict=True)]
-    fields = read_fields(table, name, channel, [*Settings.model_fields, *declared], TABLES)
+    if declared is None and channel == "file" and table.get(FEATURES):
+        declared = [plain for key in table if field_of(key, channel) is None and (plain := _plain(key)) not in _OWN]
+    fields = read_fields(table, name, channel, [*Settings.model_fields, *(declared or ())], TABLES)
     checked({field: setting for field, setting in fields.settings.items() if field in Settings.model_fields})
     return fields
+
+
+def _plain(key: str) -> str:
+    return key.lower().replace("-", "_")
 
 
 def _table(content: bytes, name: str) -> dict[str, Any]:

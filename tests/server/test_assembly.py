@@ -13,6 +13,7 @@ from agent_utilities.seam.feature import BoundError
 from agent_utilities.selection.model import NameSet, Setting
 from agent_utilities.server.assembly import in_order
 from agent_utilities.server.feature_list import FeatureList
+from agent_utilities.settings_file import settings_of
 
 ANN = Caller("https://login.example", "ann")
 
@@ -72,6 +73,20 @@ class TestSettings:
         server.surface.launch(Selection(), shop_opens="11")
         server.complete()
         assert shop.settings.shop_opens == 11
+
+    def test_a_file_that_names_features_is_read_before_they_are_known_and_wholly_once_they_are(
+        self, tmp_path: Path
+    ) -> None:
+        (file := tmp_path / "agent-utilities.toml").write_text('features = ["office-hours"]\noffice_opened = 9\n')
+        environ = {"MCP_CONFIG_FILE": str(file)}
+        assert settings_of(environ).features == "office-hours"
+        server = create_mcp_server("x", environ=environ)
+        assert server.operator.settings.features == "office-hours"
+        with pytest.raises(InputError, match="unknown key: 'office_opened'"):
+            server.complete()
+        file.write_text("office_opens = 9\n")
+        with pytest.raises(InputError, match="unknown key: 'office_opens'"):
+            settings_of(environ)
 
     def test_a_name_that_is_taken_is_refused(self) -> None:
         class Taken(BaseModel):

@@ -38,6 +38,7 @@ class Operator:
         self._launch, self._launch_settings = NOTHING, dict[str, Any]()
         self.pinned = Pinned(NO_NAMES, None, OFF)
         """What the configuration of servers says of lists."""
+        self._is_declared = False
         self.models: tuple[type[BaseModel], ...] = ()
         """Of the settings that features declare."""
 
@@ -62,7 +63,7 @@ class Operator:
         Raises:
             SettingsError: a name is taken.
         """
-        self.models = tuple(models)
+        self._is_declared, self.models = True, tuple(models)
         known = {*Settings.model_fields}
         for model in self.models:
             for name in model.model_fields:
@@ -79,7 +80,8 @@ class Operator:
         Raises:
             InputError: one can't be read, or says what it may not; nothing is served until it can be (law L5).
         """
-        return read_files(self._given_environ, [name for kind in self.models for name in kind.model_fields])
+        names = [name for kind in self.models for name in kind.model_fields]
+        return read_files(self._given_environ, names if self._is_declared else None)
 
     @cached_property
     def selection(self) -> Selection:
@@ -163,7 +165,7 @@ class Operator:
     def again(self) -> Operator:
         """Return the same operator with files and environment read anew."""
         other = Operator(self._given_environ)
-        other.models = self.models
+        other._is_declared, other.models = self._is_declared, self.models
         other.launch(self._launch, **self._launch_settings)
         return other
 
