@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from agent_utilities.errors import AgentUtilitiesError, SelectionError, SettingsError
     from agent_utilities.policy.curation import Preferences
     from agent_utilities.policy.decision import Decision
-    from agent_utilities.policy.verdict import Verdict
     from agent_utilities.query.graph.base import ToolGraph
     from agent_utilities.seam.caller import Caller, Grant
     from agent_utilities.seam.events import Event
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from agent_utilities.seam.panel import Panel, Table
     from agent_utilities.seam.request import Call, Request
     from agent_utilities.seam.session import Session
+    from agent_utilities.seam.verdict import Verdict
     from agent_utilities.search.tool_router import ToolRouter
     from agent_utilities.selection.caller import selection_headers, selection_meta, selection_url
     from agent_utilities.selection.merge import Narrowing
@@ -73,7 +73,7 @@ _HOMES = {
         "catalog.model": ("Catalog",),
         "policy.curation": ("Preferences",),
         "policy.decision": ("Decision",),
-        "policy.verdict": ("Verdict",),
+        "seam.verdict": ("Verdict",),
         "seam.caller": ("Caller", "Grant"),
         "seam.events": ("Event",),
         "seam.host": ("Host", "ToolFacts"),

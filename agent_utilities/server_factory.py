@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from agent_utilities.server.agent_server import AgentServer
-from agent_utilities.server.assembly import Later
 from agent_utilities.server.command_line import installed_version
+from agent_utilities.server.feature_order import Later
 
 if TYPE_CHECKING:
     from agent_utilities.compat.fastmcp_server import FastMCPOptions

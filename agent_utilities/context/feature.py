@@ -15,7 +15,6 @@ from starlette.routing import BaseRoute
 from agent_utilities.catalog.context import ENTRY_TOOLS, LISTED, PINS, SectionTool, context_report, for_models
 from agent_utilities.catalog.context import ContextReport as Report
 from agent_utilities.policy.decision import Decision, sections_of
-from agent_utilities.policy.verdict import UnderVerdict
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.seam.caller import caller_of
 from agent_utilities.seam.components import origin_of
@@ -23,6 +22,7 @@ from agent_utilities.seam.feature import Feature, OwnTool
 from agent_utilities.seam.host import Pending
 from agent_utilities.seam.http import guarded
 from agent_utilities.seam.request import Request, request_in_force, sender_of, serving
+from agent_utilities.seam.verdict import UnderVerdict
 from agent_utilities.search.feature import n_evicted
 
 PATH = "/context"

@@ -33,13 +33,13 @@ from agent_utilities.gateway.upstreams.supervision.upstream import Upstream
 from agent_utilities.gateway.upstreams.supervision.upstreams import Upstreams as Supervised
 from agent_utilities.gateway.upstreams.supervision.upstreams import reach
 from agent_utilities.policy.bounds import Bounds
-from agent_utilities.policy.verdict import UnderVerdict
 from agent_utilities.protocol.fit import SKILLS_EXTENSION
 from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
 from agent_utilities.seam.events import Event, Pinned, PolicyChanged, SessionEnded, ToolsChanged, UpstreamsRenewed
 from agent_utilities.seam.feature import NOT_TAKEN, Feature
 from agent_utilities.seam.host import Completions, Host, Pending, QuotaSource, WireMiddleware, find
 from agent_utilities.seam.request import Call, Request
+from agent_utilities.seam.verdict import UnderVerdict
 from agent_utilities.selection.active import AUTO
 from agent_utilities.selection.model import NOTHING, NameSet, Selection, fold
 from agent_utilities.settings import Quota

@@ -19,13 +19,13 @@ from starlette.requests import Request as HttpRequest
 
 from agent_utilities.catalog.context import n_tokens
 from agent_utilities.policy.reasons import reasons_of, status_text
-from agent_utilities.policy.verdict import UnderVerdict
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.seam.caller import Caller
 from agent_utilities.seam.feature import OwnTool
 from agent_utilities.seam.host import Host
 from agent_utilities.seam.panel import Form, PageError, Panel, Reader, Table
 from agent_utilities.seam.request import Request, serving
+from agent_utilities.seam.verdict import UnderVerdict
 from agent_utilities.seam.whole_catalog import WholeCatalog
 from agent_utilities.selection.channels import FIELDS, Field, field_of
 from agent_utilities.selection.merge import merge

@@ -13,12 +13,12 @@ from fastmcp.utilities.versions import dedupe_with_versions
 
 from agent_utilities.catalog.document import ToolDocument, ToolServer, document
 from agent_utilities.catalog.model import Catalog
-from agent_utilities.policy.verdict import Verdict
 from agent_utilities.query.graph.base import ToolRecord, record_of
 from agent_utilities.query.resolution.answer import CallerScope, LiveTools
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.seam.components import given_name, origin_of
 from agent_utilities.seam.host import Host
+from agent_utilities.seam.verdict import Verdict
 from agent_utilities.seam.whole_catalog import WholeCatalog, introspecting
 from agent_utilities.selection.model import NOTHING
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from agent_utilities.catalog.model import Catalog, ComponentKind
     from agent_utilities.policy.bounds import Bounds
     from agent_utilities.policy.decision import Decision
-    from agent_utilities.policy.verdict import Verdict
     from agent_utilities.seam.caller import Caller, Grant
     from agent_utilities.seam.events import Event
     from agent_utilities.seam.request import Call, Request
     from agent_utilities.seam.session import Client, Session
+    from agent_utilities.seam.verdict import Verdict
     from agent_utilities.selection.merge import Narrowings
     from agent_utilities.selection.model import Selection
     from agent_utilities.selection.profiles import SettingsFiles

@@ -15,10 +15,10 @@ from mcp.shared.exceptions import MCPError
 
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import Decision
-from agent_utilities.policy.verdict import UnderVerdict, Verdict
 from agent_utilities.seam.caller import Caller, caller_of
 from agent_utilities.seam.events import Event
 from agent_utilities.seam.session import Client, Session
+from agent_utilities.seam.verdict import UnderVerdict, Verdict
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import Selection
 

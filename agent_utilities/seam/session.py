@@ -14,7 +14,7 @@ from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 
 from agent_utilities.compat.sdk_server import connection_of
-from agent_utilities.policy.verdict import Verdict
+from agent_utilities.seam.verdict import Verdict
 
 NOTICE_S = 10.0
 """Seconds that a client may take to read a notice."""

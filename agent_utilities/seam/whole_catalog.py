@@ -11,7 +11,7 @@ from typing import Protocol
 from fastmcp.tools.base import Tool
 
 from agent_utilities.catalog.model import Catalog
-from agent_utilities.policy.verdict import Verdict
+from agent_utilities.seam.verdict import Verdict
 
 
 class WholeCatalog(Protocol):

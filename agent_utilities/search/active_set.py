@@ -13,12 +13,12 @@ from opentelemetry import trace
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import Decision, Permitted
 from agent_utilities.policy.deferral import Change, is_new_turn, n_to_attach, touch
-from agent_utilities.policy.verdict import UnderVerdict, Verdict
 from agent_utilities.query.feature import Query
 from agent_utilities.seam.events import Event
 from agent_utilities.seam.host import Host
 from agent_utilities.seam.request import Request
 from agent_utilities.seam.session import Session
+from agent_utilities.seam.verdict import UnderVerdict, Verdict
 from agent_utilities.selection.active import NOTHING_ACTIVE, Active
 from agent_utilities.selection.model import Resolution
 

@@ -20,7 +20,6 @@ from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import Decision, Permitted
 from agent_utilities.policy.deferral import is_new_turn
 from agent_utilities.policy.entry_names import ALIASES, CALL_ENTRY, EntryNames, entry_names
-from agent_utilities.policy.verdict import Verdict
 from agent_utilities.query.feature import Query
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.seam.components import origin_of
@@ -29,6 +28,7 @@ from agent_utilities.seam.feature import ALWAYS_LOADED, Answer, Feature, OwnTool
 from agent_utilities.seam.host import Host
 from agent_utilities.seam.request import Call, Request, RequestOver
 from agent_utilities.seam.session import Session
+from agent_utilities.seam.verdict import Verdict
 from agent_utilities.search.active_set import (
     KEY,
     SearchEvent,

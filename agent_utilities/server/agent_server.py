@@ -29,7 +29,6 @@ from agent_utilities.catalog.model import Catalog, ComponentKind
 from agent_utilities.compat import fastmcp_server, left_out, sdk_server, unsupported
 from agent_utilities.compat.fastmcp_server import low_level_server, whole_lifespan
 from agent_utilities.policy.decision import Decision
-from agent_utilities.policy.verdict import Verdict, verdict_in_force
 from agent_utilities.seam import events
 from agent_utilities.seam.caller import Caller
 from agent_utilities.seam.components import LISTING
@@ -38,16 +37,17 @@ from agent_utilities.seam.feature import Feature, OwnTool
 from agent_utilities.seam.host import Notices, find
 from agent_utilities.seam.request import LISTED, Request, request_in_force
 from agent_utilities.seam.session import Client, Session
+from agent_utilities.seam.verdict import Verdict, verdict_in_force
 from agent_utilities.seam.whole_catalog import WholeCatalog
 from agent_utilities.selection.model import Selection
 from agent_utilities.server import answers
-from agent_utilities.server.assembly import Later
 from agent_utilities.server.callers import Callers, Sessions
 from agent_utilities.server.changes.changes import Changes
 from agent_utilities.server.changes.watching import KeptTools
 from agent_utilities.server.command_line import NO_VERSION
 from agent_utilities.server.entering import entering
 from agent_utilities.server.feature_list import FeatureList
+from agent_utilities.server.feature_order import Later
 from agent_utilities.server.offers import AllPending, Offers
 from agent_utilities.server.startup import Greeting
 from agent_utilities.server.startup_checks import OperatorBounds

@@ -29,10 +29,10 @@ from agent_utilities.compat.fastmcp_server import as_over_stdio, low_level_serve
 from agent_utilities.compat.tasks import is_task_of_issuer, tool_of_task
 from agent_utilities.errors import said_of
 from agent_utilities.policy.decision import Decision
-from agent_utilities.policy.verdict import Verdict
 from agent_utilities.seam.components import LISTING, Component, ForeignTool, entry_of, name_of
 from agent_utilities.seam.feature import OwnTool
 from agent_utilities.seam.request import relayed
+from agent_utilities.seam.verdict import Verdict
 from agent_utilities.selection.model import nearest
 
 if TYPE_CHECKING:

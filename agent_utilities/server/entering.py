@@ -18,10 +18,10 @@ from pydantic import TypeAdapter
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
 from agent_utilities.compat.fastmcp_server import mounted_server
 from agent_utilities.policy.bounds import Bounds
-from agent_utilities.policy.verdict import UnderVerdict, Verdict, is_looking_up
 from agent_utilities.seam.caller import of_token
 from agent_utilities.seam.components import Component, name_of
 from agent_utilities.seam.request import TOOL_OF_TASK, Entered, Request
+from agent_utilities.seam.verdict import UnderVerdict, Verdict, is_looking_up
 from agent_utilities.selection.merge import Effective, Narrowings, Within
 from agent_utilities.selection.model import NOTHING, fold
 from agent_utilities.server.surface.surface import Surface

@@ -23,7 +23,7 @@ from agent_utilities.seam.host import Host
 from agent_utilities.seam.request import Call, Request
 from agent_utilities.selection.merge import Narrowing, Narrowings
 from agent_utilities.selection.model import NOTHING, Selection
-from agent_utilities.server.assembly import Later, in_order, loaded, name_of
+from agent_utilities.server.feature_order import Later, in_order, loaded, name_of
 from agent_utilities.server.surface.operator import Operator
 
 logger = logging.getLogger("agent_utilities.features")

@@ -15,9 +15,9 @@ from fastmcp.tools.base import Tool
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.policy.decision import Decision, decide
 from agent_utilities.policy.entry_names import SEARCH_ENTRY
-from agent_utilities.policy.verdict import Verdict
 from agent_utilities.seam.components import as_models_read, bearing_of, entry_of
 from agent_utilities.seam.host import StartLink, find
+from agent_utilities.seam.verdict import Verdict
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING, NameSet
 from agent_utilities.server.startup_checks import AtStart, OperatorBounds, channel_of

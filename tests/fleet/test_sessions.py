@@ -15,7 +15,7 @@ from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.fleet import sessions
 from agent_utilities.fleet.feature import Fleet
 from agent_utilities.seam.host import find
-from agent_utilities.server.wire import selection_middleware as request
+from agent_utilities.server.wire import session_limits
 from agent_utilities.state.redis_state import RedisState
 from tests.access.team import Team
 from tests.fleet.processes.replicas import Shared, until
@@ -211,7 +211,7 @@ async def test_that_ended_stays_so_after_redis_lost_that(redis_here: Shared) -> 
 
 
 async def test_that_is_gone_on_with_needs_a_place_there(redis_here: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "N_EACH", 2)
+    monkeypatch.setattr(session_limits, "N_EACH", 2)
     server = replica(redis_here)
     async with web_of(replica(redis_here)) as one, web_of(server) as other:
         talks = [Talk() for _ in range(3)]

@@ -14,7 +14,7 @@ from fastmcp.server.middleware import AuthMiddleware, CallNext, Middleware, Midd
 from fastmcp.tools.base import Tool
 
 from agent_utilities import AgentServer, create_mcp_server
-from agent_utilities.policy.verdict import verdict_in_force
+from agent_utilities.seam.verdict import verdict_in_force
 from tests.search.conversation import transcript
 from tests.wire.search_server import DENIED, LEAKED, PERMITTED, add_tools, search_server
 

@@ -16,7 +16,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
 from agent_utilities import AgentServer
-from agent_utilities.server.wire import selection_middleware as request
+from agent_utilities.server.wire import session_limits
 from tests.access.team import Team, bearing
 from tests.every import every
 from tests.server.servers import log_server
@@ -112,7 +112,7 @@ class TestTheBody:
     )
     async def test_of_who_has_no_room_says_what_would_do(self, full: str, status: int, whose: str) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(request, full, 0)
+            patch.setattr(session_limits, full, 0)
             async with web_of(log_server()) as web:
                 answer = await web.post("/mcp", json=jsonrpc("initialize"))
                 metrics = (await web.get("/metrics")).text

@@ -15,12 +15,12 @@ from mcp.server.connection import Connection
 from mcp.server.subscriptions import ListenHandler, ResourceUpdated, ServerEvent
 
 from agent_utilities.catalog.model import KINDS, Catalog, ComponentKind
-from agent_utilities.policy.verdict import UnderVerdict, Verdict, verdict_in_force
 from agent_utilities.runtime.caches import BoundedCache
 from agent_utilities.runtime.waiting import guarded
 from agent_utilities.seam.caller import caller_key, of_token
 from agent_utilities.seam.events import Event, PolicyChanged, QueryAnswerable, ToolsChanged
 from agent_utilities.seam.session import NOTICE_S
+from agent_utilities.seam.verdict import UnderVerdict, Verdict, verdict_in_force
 from agent_utilities.seam.whole_catalog import is_introspecting
 from agent_utilities.selection.merge import Effective, Narrowings, merge
 from agent_utilities.selection.model import NOTHING, Selection

@@ -16,11 +16,11 @@ from agent_utilities.policy.bounds import finish, unknown_in
 from agent_utilities.policy.decision import Decision, sections_of
 from agent_utilities.policy.entry_names import SEARCH_ENTRY
 from agent_utilities.policy.reasons import reasons_of, status_text
-from agent_utilities.policy.verdict import Verdict
 from agent_utilities.seam.components import entry_of
 from agent_utilities.seam.feature import OwnTool
 from agent_utilities.seam.host import Reporting, find
 from agent_utilities.seam.request import Request, serving
+from agent_utilities.seam.verdict import Verdict
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NOTHING
 from agent_utilities.server.command_line.terminal import NamesTable, plain

@@ -14,7 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from agent_utilities.compat import left_out
 from agent_utilities.compat.sdk_server import SESSION_PARTS, OpenSessions
 from agent_utilities.seam.session import ENDED, SessionRecord
-from agent_utilities.server.wire.selection_middleware import place_for
+from agent_utilities.server.wire.session_limits import place_for
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

@@ -11,7 +11,7 @@ from fastmcp.tools.base import Tool
 
 from agent_utilities.catalog.model import Catalog
 from agent_utilities.compat.fastmcp_server import as_over_stdio
-from agent_utilities.policy.verdict import UnderVerdict, Verdict
+from agent_utilities.seam.verdict import UnderVerdict, Verdict
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

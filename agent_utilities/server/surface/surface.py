@@ -13,11 +13,11 @@ from agent_utilities.policy.bounds import Bounds
 from agent_utilities.policy.curation import NO_PREFERENCES, Preferences, preferences_of
 from agent_utilities.policy.decision import Decision, decide
 from agent_utilities.policy.entry_names import SEARCH_ENTRY
-from agent_utilities.policy.verdict import UnderVerdict, Verdict, verdict_in_force
 from agent_utilities.runtime.caches import LONGEST_KEPT, BoundedCache, Memo, cache_bytes
 from agent_utilities.runtime.waiting import finish_in_turns
 from agent_utilities.seam.components import entry_of
 from agent_utilities.seam.events import Decided, Event, Pinned
+from agent_utilities.seam.verdict import UnderVerdict, Verdict, verdict_in_force
 from agent_utilities.selection.active import AUTO, OFF
 from agent_utilities.selection.merge import Effective, Narrowings, Within, asked_digest
 from agent_utilities.selection.model import ACCESS_CHANNELS, NOTHING, Selection, Slot

@@ -26,7 +26,6 @@ from agent_utilities.policy.bounds import matching, unknown_in
 from agent_utilities.policy.decision import Decision, revision
 from agent_utilities.policy.entry_names import CALL_TOOL
 from agent_utilities.policy.entry_names import EVERY_NAME as ENTRY_NAMES
-from agent_utilities.policy.verdict import Verdict
 from agent_utilities.protocol import fit
 from agent_utilities.runtime.waiting import finish_in_turns
 from agent_utilities.seam.events import RequestServed
@@ -46,6 +45,7 @@ from agent_utilities.seam.request import (
     serving,
 )
 from agent_utilities.seam.session import Client
+from agent_utilities.seam.verdict import Verdict
 from agent_utilities.selection.active import Active
 from agent_utilities.selection.channels import META_KEY
 from agent_utilities.selection.merge import Effective

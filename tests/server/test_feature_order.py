@@ -11,8 +11,8 @@ from agent_utilities import Caller, Feature, Grant, Host, Selection, SettingsErr
 from agent_utilities.errors import InputError
 from agent_utilities.seam.feature import BoundError
 from agent_utilities.selection.model import NameSet, Setting
-from agent_utilities.server.assembly import in_order
 from agent_utilities.server.feature_list import FeatureList
+from agent_utilities.server.feature_order import in_order
 from agent_utilities.settings_file import settings_of
 
 ANN = Caller("https://login.example", "ann")

@@ -14,7 +14,7 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 
 from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.seam.caller import address_of
-from agent_utilities.server.wire import selection_middleware as request
+from agent_utilities.server.wire import session_limits
 from tests.access.team import Team
 from tests.every import every
 from tests.fleet.processes.replicas import until
@@ -30,9 +30,9 @@ N_EACH, N_IDLERS, N_ALL = 3, 2, 7
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have shares be small, since ten thousand sessions take a minute."""
-    monkeypatch.setattr(request, "N_EACH", N_EACH)
-    monkeypatch.setattr(request, "N_IDLERS", N_IDLERS)
-    monkeypatch.setattr(request, "N_ALL", N_ALL)
+    monkeypatch.setattr(session_limits, "N_EACH", N_EACH)
+    monkeypatch.setattr(session_limits, "N_IDLERS", N_IDLERS)
+    monkeypatch.setattr(session_limits, "N_ALL", N_ALL)
 
 
 async def opened(web: httpx2.AsyncClient, n: int = 1, **headers: str) -> list[httpx2.Response]:
