@@ -32,6 +32,7 @@ from agent_utilities.page.feature import N_KEPT, Seen, Tail
 from agent_utilities.page.surface import SURFACE, TOOL, call
 from agent_utilities.page.usage import CALLS, PROMPT, SESSIONS, USAGE
 from agent_utilities.runtime.shown import shown
+from agent_utilities.runtime.waiting import left_out
 from agent_utilities.seam.host import CallRecord, Host, find
 from agent_utilities.seam.panel import Action, PageError, Panel, Reader, Table
 
@@ -92,7 +93,7 @@ class Site:
     async def _panel(self, request: HttpRequest) -> Response:
         """Show a panel: whole, a part of it (`?part=`), or its tables (`?format=csv&table=`, `?format=json`)."""
         panel = self._panels.get(request.path_params.get("panel", "surface"))
-        if panel is None or not panel.is_there(self._host):
+        if panel is None or not self._is_there(panel):
             return self._message(request, "There is no such panel.", 404)
         query = request.query_params
         request.state.tail = self._tail
@@ -104,8 +105,17 @@ class Site:
                 return _as_csv(values["tables"], query.get("table", next(iter(values["tables"]), "")))
         except AgentUtilitiesError as error:
             return self._message(request, str(error), 400, panel)
+        except Exception:
+            logger.exception("the panel %s can't be shown", panel.name)
+            return self._message(request, "This panel can't be shown: it failed, see the server's log.", 500, panel)
         template = f"{panel.name}.html" if panel.name in PANELS else "tables.html"
         return self._html(request, template, {**values, "panel": panel}, part=query.get("part", ""))
+
+    def _is_there(self, panel: Panel) -> bool:
+        """Whether a server has anything for a panel; one of a feature's that fails takes no other along."""
+        with left_out(panel):
+            return panel.is_there(self._host)
+        return False
 
     async def _events(self, request: HttpRequest) -> Response:
         module: Any = self._templates.get_template("call.html").module
@@ -180,7 +190,7 @@ class Site:
         reader = getattr(request.state, "reader", None)
         order = dict.fromkeys((*PANELS, *self._panels))
         panels = [self._panels[name] for name in order] if reader else []
-        there = [each for each in panels if each.title and each.is_there(self._host)]
+        there = [each for each in panels if each.title and self._is_there(each)]
         context = {
             "panels": there,
             "panel": None,

@@ -83,7 +83,8 @@ class Feature:
     after: tuple[str, ...] = ()
     """Names of features that are called before it, where present."""
     limit_s: float | None = 10.0
-    """The deadline of `narrow` and `prefer` in seconds: then the request is refused, or served without the preference.
+    """The deadline of `narrow`, `prefer` and `admit` in seconds: then the request or call is refused, or served without
+    the preference.
 
     None where they keep a deadline of their own.
     """
@@ -167,6 +168,9 @@ class Feature:
 
         Args:
             call: the call of a permitted tool that was made; None for any other request.
+
+        Raises:
+            Refusal: the result is withheld; any other failure leaves it as it was.
         """
         return result
 

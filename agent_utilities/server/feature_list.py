@@ -153,7 +153,7 @@ class FeatureList:
         """
         for each in self._with(Feature.admit):
             try:
-                await each.admit(request, call)
+                await _in_time(each, each.admit(request, call))
             except Refusal:
                 raise
             except Exception as error:
@@ -235,10 +235,20 @@ class FeatureList:
         return call
 
     async def after_request(self, request: Request, result: dict[str, Any], call: Call | None) -> dict[str, Any]:
-        """Return the result of a request that is no list, with the features' additions."""
+        """Return the result of a request that is no list, with the features' additions.
+
+        Raises:
+            Refusal: a feature withholds the result.
+        """
+        refusal: Refusal | None = None
         for each in self._with(Feature.after_request):
             with left_out(each):
-                result = _of_kind(dict, await each.after_request(request, result, call))
+                try:
+                    result = _of_kind(dict, await each.after_request(request, result, call))
+                except Refusal as withheld:  # the others are called all the same: what they count is counted
+                    refusal = withheld
+        if refusal is not None:
+            raise refusal
         return result
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -58,8 +58,11 @@ def in_order(features: Sequence[Feature]) -> tuple[Feature, ...]:
     """Return features sorted by their `before` and `after`, else in their original order.
 
     Raises:
-        SettingsError: their order is circular.
+        SettingsError: their order is circular, or two have one name.
     """
+    if twice := [name for name, n in Counter(each.name for each in features if each.name).items() if n > 1]:
+        hint = "put one in alone: requests and sessions keep their values by it"
+        raise SettingsError("two features have this name", twice[0], "features", hint)
     before: dict[int, set[int]] = defaultdict(set)
     for i, each in enumerate(features):
         for j, other in enumerate(features):

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp.shared.exceptions import MCPError as McpError
 from pydantic import BaseModel, Field
 
-from agent_utilities import Caller, Feature, Grant, Host, Selection, SettingsError, create_mcp_server
+from agent_utilities import (
+    Call,
+    Caller,
+    Feature,
+    Grant,
+    Host,
+    Refusal,
+    Request,
+    Selection,
+    SettingsError,
+    create_mcp_server,
+)
 from agent_utilities.errors import InputError
 from agent_utilities.seam.feature import BoundError
 from agent_utilities.selection.model import NameSet, Setting
 from agent_utilities.server.feature_list import FeatureList
 from agent_utilities.server.feature_order import in_order
 from agent_utilities.settings_file import settings_of
+from agent_utilities.testing import client
 
 ANN = Caller("https://login.example", "ann")
 
@@ -46,6 +61,10 @@ class TestOrder:
     def test_a_circle_is_refused_with_its_names(self) -> None:
         with pytest.raises(SettingsError, match=r"a after b after a|b after a after b"):
             order(named("a", after=("b",)), named("b", after=("a",)))
+
+    def test_two_of_one_name_are_refused(self) -> None:
+        with pytest.raises(SettingsError, match="two features have this name: 'a'"):
+            order(named("a"), named("b"), named("a"))
 
 
 class Timed(BaseModel):
@@ -180,3 +199,41 @@ class TestAttaching:
         for _ in range(2):
             with pytest.raises(InputError):
                 server.complete()
+
+
+class Withholding(Feature):
+    """Withholds what has a secret in it, and does not answer in time whether another tool may be called."""
+
+    name, limit_s = "withholding", 0.05
+
+    async def admit(self, request: Request, call: Call) -> None:
+        if call.name == "slow":
+            await asyncio.Event().wait()
+
+    async def after_request(self, request: Request, result: dict[str, Any], call: Call | None) -> dict[str, Any]:
+        if "secret" in str(result):
+            raise Refusal("the result is withheld: it has a secret in it")
+        return result
+
+
+@pytest.mark.anyio
+async def test_a_result_can_be_withheld_and_a_call_that_nobody_answers_for_in_time_is_not_made() -> None:
+    ran: list[str] = []
+    server = create_mcp_server("x", environ={}, features=[Withholding()])
+    for name in ("tell", "slow", "plain"):
+
+        @server.tool(name=name)
+        def run(name: str = name) -> str:
+            ran.append(name)
+            return "a secret" if name == "tell" else "nothing"
+
+    server.resource("data://x")(lambda: "a secret")
+    async with client(server) as caller:
+        withheld = await caller.call_tool("tell", {}, raise_on_error=False)
+        refused = await caller.call_tool("slow", {}, raise_on_error=False)
+        assert (await caller.call_tool("plain", {})).data == "nothing"
+        with pytest.raises(McpError, match="withheld"):
+            await caller.read_resource("data://x")
+    assert (withheld.is_error, withheld.content[0].text) == (True, "the result is withheld: it has a secret in it")
+    assert refused.is_error
+    assert ran == ["tell", "plain"]

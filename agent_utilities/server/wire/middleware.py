@@ -182,7 +182,10 @@ class Wire:
         if ctx.method in _GREETINGS:
             if (instructions := await self._host.instructions_for(request)) is not None:
                 result["instructions"] = instructions
-        return await self._features.after_request(request, result, None)
+        try:
+            return await self._features.after_request(request, result, None)
+        except Refusal as refusal:
+            raise MCPError(mcp_types.INVALID_REQUEST, str(refusal)) from None
 
     async def _handed_on(self, ctx: _Context, call_next: CallNext, request: Request) -> HandlerResult:
         """Serve a request; an upstream's result is returned unchanged, but for the client's protocol version.
@@ -260,6 +263,7 @@ class Wire:
                 result = await self._features.after_request(request, result, replace(call, ok=ok))
             return result
         except Refusal as refusal:
+            ok = False
             return mcp_types.CallToolResult(content=[mcp_types.TextContent(text=str(refusal))], is_error=True)
         finally:
             seconds = time.perf_counter() - started

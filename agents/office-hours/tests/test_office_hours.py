@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_utilities import AgentServer, SettingsError, create_mcp_server
+from agent_utilities import AgentServer, Feature, Host, Panel, SettingsError, create_mcp_server
 from agent_utilities.testing import client
 from office_hours import OfficeHours
 from tests.command_line import run_command
@@ -83,3 +83,26 @@ def test_the_command_line_has_its_options(capfd: pytest.CaptureFixture[str]) -> 
         done = run_command(mcp.cli, ["notes", "--office-opens", value, "--list"], environ, capfd)
         assert done.returncode == code, done.stderr
     assert "'noon' (from option --office-opens)" in done.stderr
+
+
+@pytest.mark.anyio
+async def test_a_panel_that_fails_takes_no_other_along() -> None:
+    class Broken(Feature):
+        name = "broken"
+
+        def attach(self, host: Host) -> None:
+            super().attach(host)
+            host.offer(Panel, lambda: Panel("hidden", "Hidden", self.look, is_there=self.fail))
+            host.offer(Panel, lambda: Panel("shown", "Shown", self.look))
+
+        def fail(self, host: Host) -> bool:
+            raise RuntimeError("it failed")
+
+        async def look(self, *_: object) -> dict[str, Any]:
+            raise RuntimeError("it failed")
+
+    async with opened(create_mcp_server("notes", environ={}, features=[Broken()])) as web:
+        assert (await web.get("/")).status_code == 200
+        shown = await web.get("/page/shown")
+        assert (shown.status_code, "it failed, see the server" in shown.text) == (500, True)
+        assert (await web.get("/page/hidden")).status_code == 404
