@@ -108,7 +108,7 @@ class TestLink:
 
     async def test_is_not_for_an_address_that_others_reach(self) -> None:
         server = notes()
-        server.address = "0.0.0.0"
+        server.address = "0.0.0.0", 80
         async with web_of(server) as web:
             answer = await web.get(f"/?key={key_of(server)}")
         assert answer.status_code == 401

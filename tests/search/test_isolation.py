@@ -15,7 +15,6 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 
 from agent_utilities.seam.session import Session
 from agent_utilities.search.active_set import kept as kept_of
-from agent_utilities.server import sessions
 from tests.every import every
 from tests.search.conversation import InSession, Stateless, names_in, result_of
 from tests.server.in_process import web_of
@@ -37,7 +36,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> WeakSet[Session]:
         begin(session, *arguments)
         made.add(session)
 
-    monkeypatch.setattr(sessions.Session, "__init__", noted)
+    monkeypatch.setattr(Session, "__init__", noted)
     return made
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import pytest
@@ -11,6 +11,7 @@ from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 
 from agent_utilities.seam.feature import Feature
+from agent_utilities.seam.host import Host, Pending
 from tests.every import every
 from tests.server.in_process import ask, listed, web_of
 from tests.server.servers import log_server, over_http, running, tool_names
@@ -223,6 +224,16 @@ class TestAPathThatNamesNothing:
 
 class ToCome(Feature):
     """Knows toolsets that are to come."""
+
+    def attach(self, host: Host) -> None:
+        super().attach(host)
+        host.offer(Pending, lambda: cast(Any, self))
+
+    async def wait_for_first(self, *_: object) -> None:
+        pass
+
+    def absent(self, _: object) -> list[str]:
+        return []
 
     def toolsets_to_come(self) -> list[str]:
         return ["Git", "secret"]

@@ -16,6 +16,6 @@ def test_no_part_of_a_secret_is_left_of_words_too_long_to_remember(secret: str, 
     left = set()
     for n_before_end in range(1, len(secret)):
         words = f"{BLOB[: end - n_before_end - 1]} {secret} please"
-        use = NOT_USED.found_by(words, ["send"]) if is_search else NOT_USED.asked(words)
+        use = NOT_USED.found_by(words, ["send"]) if is_search else NOT_USED.heard(words)
         left.add(without_secrets(use.words_for("send")))
     assert left <= {"", "please"}
