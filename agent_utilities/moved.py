@@ -22,6 +22,7 @@ _ROOMS = {
     "mcp.tool_origin": "seam.components",
     "mcp.whole_catalog": "seam.whole_catalog",
     "mcp.routes": "server.http",
+    "ranking.terms": "catalog.words",
     "resolution.capability_router": "gateway.capabilities.router",
     "router.tools": "search.router_tools",
     "upstream.fit": "protocol.fit",
