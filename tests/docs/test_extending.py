@@ -27,15 +27,13 @@ def test_the_example_is_the_package_and_at_most_sixty_lines() -> None:
     assert len(code.splitlines()) <= 60
 
 
-def test_the_table_names_every_method_and_no_other() -> None:
+def test_the_tables_name_every_method_and_declaration_and_no_other() -> None:
     methods = {name for name in members(Feature) if callable(getattr(Feature, name))}
     table = section("What a feature can give")
     assert {name for name in methods if f"`{name}(" not in table} == set()
     assert len(methods - {"needed"}) <= 20
     assert set(re.findall(r"`(\w+)\(", table)) - {"Narrowing", "Grant", "replace"} <= methods
 
-
-def test_the_table_names_every_declaration() -> None:
     declared = {name for name in members(Feature) if not callable(getattr(Feature, name))}
     assert {name for name in declared if f"`{name}`" not in section("What a feature declares")} == set()
 

@@ -29,6 +29,7 @@ from agent_utilities.server.feature_list import FeatureList
 from agent_utilities.server.feature_order import in_order
 from agent_utilities.settings_file import settings_of
 from agent_utilities.testing import client
+from tests.every import every
 
 ANN = Caller("https://login.example", "ann")
 
@@ -44,25 +45,15 @@ def order(*features: Feature) -> list[str]:
 
 
 class TestOrder:
-    def test_features_that_say_nothing_stay_as_they_are(self) -> None:
+    def test_what_each_says_holds_and_the_others_stay_as_they_are(self) -> None:
         assert order(named("b"), named("a"), named("c")) == ["b", "a", "c"]
+        given = named("a", after=("c",)), named("b"), named("c"), named("d", before=("b",))
+        assert order(*given) == ["c", "a", "d", "b"]
+        assert order(named("a", after=("x",)), named("b", before=("y",))) == ["a", "b"]  # who is not there
 
-    def test_what_each_says_holds_and_the_others_stay(self) -> None:
-        assert order(named("a", after=("c",)), named("b"), named("c"), named("d", before=("b",))) == [
-            "c",
-            "a",
-            "d",
-            "b",
-        ]
-
-    def test_who_is_not_there_is_waited_for_by_nobody(self) -> None:
-        assert order(named("a", after=("x",)), named("b", before=("y",))) == ["a", "b"]
-
-    def test_a_circle_is_refused_with_its_names(self) -> None:
+    def test_a_circle_and_a_name_that_two_have_are_refused(self) -> None:
         with pytest.raises(SettingsError, match=r"a after b after a|b after a after b"):
             order(named("a", after=("b",)), named("b", after=("a",)))
-
-    def test_two_of_one_name_are_refused(self) -> None:
         with pytest.raises(SettingsError, match="two features have this name: 'a'"):
             order(named("a"), named("b"), named("a"))
 
@@ -77,7 +68,7 @@ class Shop(Feature):
 
 
 class TestSettings:
-    @pytest.mark.parametrize("by", ["environment", "file"])
+    @every("by", ["environment", "file"])
     def test_what_the_operator_says_is_there_before_anything_is_served(self, by: str, tmp_path: Path) -> None:
         file = tmp_path / "agent-utilities.toml"
         file.write_text("shop_opens = 10\n" if by == "file" else "")
@@ -107,7 +98,7 @@ class TestSettings:
         with pytest.raises(InputError, match="unknown key: 'office_opens'"):
             settings_of(environ)
 
-    def test_a_name_that_is_taken_is_refused(self) -> None:
+    def test_a_name_that_is_taken_and_a_value_that_can_not_be_are_refused(self) -> None:
         class Taken(BaseModel):
             page: bool = True
 
@@ -116,11 +107,8 @@ class TestSettings:
 
         with pytest.raises(SettingsError, match="two settings have this name: 'page'"):
             create_mcp_server("x", environ={}, features=[Second()]).complete()
-
-    def test_a_value_that_can_not_be_is_refused_with_where_it_stands(self) -> None:
-        server = create_mcp_server("x", environ={"MCP_SHOP_OPENS": "-1"}, features=[Shop()])
         with pytest.raises(SettingsError, match=r"'-1' \(from env MCP_SHOP_OPENS\)"):
-            server.complete()
+            create_mcp_server("x", environ={"MCP_SHOP_OPENS": "-1"}, features=[Shop()]).complete()
 
     def test_a_projects_file_says_neither_which_features_there_are_nor_what_they_do(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -150,9 +138,6 @@ def only(field: str, name: str, channel: str) -> Selection:
 
 
 class TestGrants:
-    def test_none_says_nothing(self) -> None:
-        assert FeatureList([Granting("a", None)]).grant(ANN) is None
-
     def test_the_bounds_of_all_hold_and_each_gives_its_own_rights_alone(self) -> None:
         first = Granting("a", Grant(only("allow_tools", "x", "rule"), frozenset(["a", "b"]), 3), ("a",))
         second = Granting("b", Grant(only("deny_tools", "y", "token"), frozenset(["a", "b"])), ("b",))
@@ -162,6 +147,7 @@ class TestGrants:
         assert (both.may, both.rule) == (frozenset(["a", "b"]), 3)
         third = Granting("c", Grant(may=frozenset(["a"])))
         assert FeatureList([third]).grant(ANN) == Grant()
+        assert FeatureList([Granting("a", None)]).grant(ANN) is None
 
     def test_two_that_bound_the_same_field_are_refused(self) -> None:
         twice = [Granting(name, Grant(only("allow_tools", name, "rule"))) for name in "ab"]
@@ -174,22 +160,17 @@ class Seller(Feature):
 
     def attach(self, host: Host) -> None:
         super().attach(host)
-        self.shop = self.needed(Shop)
+        self.shop = self.needed(Shop) if host.offered(Shop) else None
 
 
 class TestNeeds:
-    def test_what_it_needs_is_given_by_its_type_wherever_it_stands(self) -> None:
+    def test_what_it_needs_is_given_by_its_type_wherever_it_stands_or_no_server_is_made(self) -> None:
         seller, shop = Seller(), Shop()
         server = create_mcp_server("x", environ={}, features=[seller, shop])
         assert seller.shop is shop
         assert server.offered(Shop) == [shop]
-
-    def test_a_server_without_it_is_not_made(self) -> None:
-        class Lonely(Feature):
-            name, needs = "lonely", (Shop,)
-
         with pytest.raises(SettingsError, match="offers Shop"):
-            create_mcp_server("x", environ={}, features=[Lonely()])
+            create_mcp_server("x", environ={}, features=[Seller()])
 
 
 class TestAttaching:
