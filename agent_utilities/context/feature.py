@@ -20,7 +20,6 @@ from agent_utilities.seam.caller import caller_of
 from agent_utilities.seam.components import origin_of
 from agent_utilities.seam.feature import Feature, OwnTool
 from agent_utilities.seam.host import Pending
-from agent_utilities.seam.http import guarded
 from agent_utilities.seam.request import Request, request_in_force, sender_of, serving
 from agent_utilities.seam.verdict import UnderVerdict
 from agent_utilities.search.feature import n_evicted
@@ -36,6 +35,8 @@ class ContextReport(Feature):
 
     def routes(self) -> Sequence[BaseRoute]:
         """Return the route, behind the server's auth and under the caller's selection, as `/tools` is."""
+        from agent_utilities.seam.panel import guarded  # over stdio there are no routes
+
         return [guarded(self.host, PATH, self._context)]
 
     async def _context(self, request: HttpRequest) -> Response:

@@ -1,4 +1,4 @@
-"""Panels of the page: the tables that each shows a reader, and the actions that it offers an operator."""
+"""What a feature shows over HTTP: panels of the page, with their tables and actions, and routes behind the login."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fastmcp.server.auth import AuthProvider
+from fastmcp.server.auth.middleware import RequireAuthMiddleware
 from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, request_response
 
 from agent_utilities.errors import AgentUtilitiesError
 from agent_utilities.seam.caller import Caller
-from agent_utilities.seam.host import Host
+from agent_utilities.seam.host import Host, find
 
 
 class PageError(AgentUtilitiesError, ValueError):
@@ -79,3 +83,17 @@ class Panel:
     look: Look
     actions: Mapping[str, Action] = field(default_factory=dict)
     is_there: Callable[[Host], bool] = lambda host: True
+
+
+def guarded(host: Host, path: str, endpoint: Any) -> Route:
+    """Return a route behind the server's auth, where it has any."""
+    if (auth := find(host, AuthProvider)) is None:
+        return Route(path, endpoint)
+    guarded = RequireAuthMiddleware(request_response(endpoint), auth.required_scopes, None, auth.challenge_scopes)
+    return Route(path, guarded, methods=["GET"])
+
+
+def not_permitted(right: str) -> Response:
+    """Return the response to a caller who lacks a right."""
+    answer = {"error": "forbidden", "error_description": f"no rule of access that fits you gives the right {right!r}"}
+    return JSONResponse(answer, status_code=403)

@@ -15,7 +15,7 @@ from agent_utilities.policy.reasons import reasons_by_name
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.seam.caller import NOBODY, caller_of
 from agent_utilities.seam.components import bearing_of
-from agent_utilities.seam.http import guarded, not_permitted
+from agent_utilities.seam.panel import guarded, not_permitted
 from agent_utilities.seam.request import ToolsListed, request_in_force, sender_of, serving
 from agent_utilities.selection.active import Active, Threshold, written
 from agent_utilities.selection.merge import LISTS, effective
