@@ -347,7 +347,8 @@ class MessageWriter(ObjectSendStream[SessionMessage]):
         if not self._stdin.is_closing():
             self._stdin.write(line)
         if self._stdin.is_closing():
-            await is_set(self._died, within_s=2 * CLOSED_S)  # then `exit_text` is set
+            # `exit_text` is set first, which takes two of them on a calm machine.
+            await is_set(self._died, within_s=10 * CLOSED_S)
             raise anyio.BrokenResourceError
 
     async def aclose(self) -> None:
