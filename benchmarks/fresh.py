@@ -21,7 +21,7 @@ N_LAUNCH_TOOLS = 10
 _IMPORTS = {
     "bare": "from fastmcp import FastMCP",
     "ours": "from agent_utilities import create_mcp_server",
-    "released": "from agent_utilities.server.server_factory import create_mcp_server",
+    "released": "from agent_utilities.mcp.server_factory import create_mcp_server",
 }
 _TIMED = """\
 import time

@@ -127,7 +127,7 @@ class ResolvingWorker(Worker):
             importlib.import_module("agent_utilities.knowledge_graph.core.engine").IntelligenceGraphEngine()
         if self._contender == "ours":
             return importlib.import_module("agent_utilities").create_mcp_server(SERVER)
-        factory = importlib.import_module("agent_utilities.server.server_factory").create_mcp_server
+        factory = importlib.import_module("agent_utilities.mcp.server_factory").create_mcp_server
         _, server, middleware = factory(SERVER, command_args=[])
         for each in middleware:
             if type(each).__name__ != "RateLimitingMiddleware":

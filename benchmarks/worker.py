@@ -57,7 +57,7 @@ def make_server(contender: str) -> Any:
         return FastMCP("benchmark")
     if contender == "ours":
         return importlib.import_module("agent_utilities").create_mcp_server("benchmark")
-    factory = importlib.import_module("agent_utilities.server.server_factory").create_mcp_server
+    factory = importlib.import_module("agent_utilities.mcp.server_factory").create_mcp_server
     _, server, middleware = factory("benchmark", command_args=[])
     for each in middleware:
         if type(each).__name__ != "RateLimitingMiddleware":
