@@ -78,6 +78,7 @@ class CallerSelection(TypedDict, total=False):
     search_turns: int
     max_active: int
     max_tools: int
+    result_tokens: int | str
     profile: str
     capabilities: Sequence[str]
 

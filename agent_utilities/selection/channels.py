@@ -154,7 +154,7 @@ def _taken_apart(text: str) -> list[str] | None:
 
 
 ValueKind = Literal[
-    "names", "tags", "flag", "text", "count", "number", "threshold", "active", "profile", "capabilities"
+    "names", "tags", "flag", "text", "count", "number", "threshold", "active", "profile", "capabilities", "budget"
 ]
 """How a value is parsed: see `_KINDS` in `parse.py`."""
 
@@ -257,6 +257,12 @@ FIELDS: tuple[Field, ...] = (
         "count",
         ("max_tools",),
         "List at most this many tools, the two entry tools among them; the rest is deferred.",
+    ),
+    Field(
+        "result_tokens",
+        "budget",
+        ("result_tokens",),
+        "Shorten longer results to this many tokens, and keep the rest to be read: N, auto (8000), off.",
     ),
     Field(
         "profile",

@@ -72,6 +72,41 @@ FLAGS = ("read_only", "no_destructive")
 """Bounds that hold where either side sets them."""
 
 
+@dataclass(frozen=True, slots=True)
+class ResultBudget:
+    """The most tokens of a tool's result, each None where it is not set; `NO_LIMIT` for off.
+
+    Args:
+        operator: what the operator permits: of files, environment, command line, access and profiles the smallest.
+        asked: the caller's own, for all that a URL or headers are sent with: lists are made by it.
+        asked_of_call: the same with what the `_meta` of the one request says.
+    """
+
+    operator: int | None = None
+    asked: int | None = None
+    asked_of_call: int | None = None
+
+    def of_lists(self, by_default: int) -> int:
+        """Return what holds wherever this caller's lists do."""
+        return _smaller(self.operator, self.asked, by_default)
+
+    def of_call(self, by_default: int, of_tool: int | None = None) -> int:
+        """Return what holds for one call.
+
+        Args:
+            of_tool: the operator's own number for the tool, in place of that for all tools.
+        """
+        return _smaller(self.operator if of_tool is None else of_tool, self.asked_of_call, by_default)
+
+
+def _smaller(operator: int | None, asked: int | None, by_default: int) -> int:
+    """Return the smaller of two budgets: a caller may lift what is so by default, and nothing that an operator set."""
+    return min((tokens for tokens in (operator, asked) if tokens is not None), default=by_default)
+
+
+NO_BUDGET = ResultBudget()
+
+
 @dataclass(frozen=True, eq=False)
 class Effective(model.HashedOnce):
     """The settings in effect; a permitted component satisfies every bound among them.
@@ -84,6 +119,7 @@ class Effective(model.HashedOnce):
         searching: the other settings of tool search, in the order of `SEARCHING`.
         configured: whether denies in the configuration that a component came with hold too.
         capabilities: the active capabilities, whose tools are listed; None where the server has none.
+        budget: the most tokens of a result.
     """
 
     allow_tools: tuple[Setting, ...] = ()
@@ -98,6 +134,7 @@ class Effective(model.HashedOnce):
     searching: tuple[tuple[FieldName, Setting], ...] = ()
     configured: bool = False
     capabilities: frozenset[str] | None = None
+    budget: ResultBudget = NO_BUDGET
 
     @property
     def lists(self) -> tuple[tuple[Setting, ...], ...]:
@@ -139,7 +176,7 @@ class Effective(model.HashedOnce):
     @cached_property
     def bounds_only(self) -> Effective:
         """The same bounds without preferences: all that `decide` reads, so a cache keyed by it holds no more."""
-        return replace(self, query=None, top_k=None, pins=(), searching=())
+        return replace(self, query=None, top_k=None, pins=(), searching=(), budget=NO_BUDGET)
 
     @property
     def top_k_value(self) -> int | None:
@@ -174,7 +211,8 @@ def effective(selection: Selection, policy: model.Policy = "narrow") -> Effectiv
     Denies add up over all channels (law L2). Allow-lists and flags: within a side the higher rank replaces the lower,
     and those of one rank all hold; across the trust boundary both sides' hold, so a caller only narrows (law L3), and
     so do those of a rule of access and of a token, each. Under `override` the highest rank's allow-lists hold alone.
-    Of preferences the highest channel's holds, except that pins add up and the operator's `tool_search=off` is final.
+    Of preferences the highest channel's holds, except that pins add up and the operator's `tool_search=off` is final;
+    of budgets of results the operator's, a profile's and the caller's smallest.
     """
     given = dict(selection.slots)
 
@@ -201,6 +239,10 @@ def effective(selection: Selection, policy: model.Policy = "narrow") -> Effectiv
         flags = highest(field, OPERATOR_RANKS) + every(field, model.ACCESS_CHANNELS) + highest(field, CALLER_RANKS)
         return next((setting for setting in flags if setting.value is True), None)
 
+    def tokens(*sides: Sequence[Rank]) -> int | None:
+        values = [setting.value for ranks in sides for setting in highest("result_tokens", ranks)]
+        return min((value for value in values if isinstance(value, int)), default=None)
+
     brought = last("capabilities")
     return Effective(
         allow_tools=allowed("allow_tools"),
@@ -214,6 +256,13 @@ def effective(selection: Selection, policy: model.Policy = "narrow") -> Effectiv
         pins=every("pins"),
         searching=tuple((name, setting) for name in SEARCHING if (setting := searching(name)) is not None),
         capabilities=frozenset(brought.value) if brought and isinstance(brought.value, tuple) else None,
+        budget=ResultBudget(
+            tokens(OPERATOR_RANKS, (("rule",),), (("token",),), CALLER_RANKS[:1]),
+            tokens(CALLER_RANKS[1:-1]),
+            tokens(CALLER_RANKS[1:]),
+        )
+        if any(slot[0] == "result_tokens" for slot in given)
+        else NO_BUDGET,
     )
 
 
@@ -301,6 +350,8 @@ def asked_digest(caller: Selection) -> str:
     asked: tuple[object, ...] = (own.bounds_digest, own.query_text, own.top_k_value)
     if own.pins or own.searching:  # one that asks for nothing of tool search reads as it did before there was any
         asked += (own.pinned.spelled(), sorted(own.search_values.items()))
+    if own.budget != NO_BUDGET:
+        asked += (own.budget,)  # where it holds, lists show no output schemas
     if profiles := tuple(setting.value for (field, _), setting in caller.slots if field == "profile"):
         asked += (profiles,)  # by name: what is in them the operator wrote
     return blake2b(repr(asked).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

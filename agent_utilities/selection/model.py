@@ -21,7 +21,7 @@ Policy = Literal["narrow", "override"]
 SearchFieldName = Literal["tool_search", "active", "initial_k", "search_k", "search_turns", "max_active", "max_tools"]
 FlagName = Literal["read_only", "no_destructive"]
 BoundName = FlagName | Literal["allow_tools", "deny_tools", "allow_tags", "deny_tags", "capabilities"]
-FieldName = BoundName | SearchFieldName | Literal["query", "top_k", "pins", "profile"]
+FieldName = BoundName | SearchFieldName | Literal["query", "top_k", "pins", "profile", "result_tokens"]
 
 OPERATOR_CHANNELS: tuple[Channel, ...] = ("file", "project", "env", "cli")
 ACCESS_CHANNELS: tuple[Channel, ...] = ("rule", "token")
@@ -97,6 +97,9 @@ class NameSet:
 
 
 NO_NAMES = NameSet()
+
+NO_LIMIT = 1_000_000_000
+"""The value of `result_tokens=off`: over any number of tokens that can be written, so that the smaller one holds."""
 
 Value = NameSet | bool | int | tuple[str, ...] | Threshold | Active
 

@@ -12,13 +12,27 @@ from agent_utilities.errors import SelectionError
 from agent_utilities.selection.active import AUTO, OFF, ON, Active, Threshold, check_active_count, read_active
 from agent_utilities.selection.channels import FIELDS, META_KEY, Field, ValueKind, field_of, given_elsewhere, near_miss
 from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import NOTHING, Channel, NameSet, Selection, Setting, Value, fold, side_of
+from agent_utilities.selection.model import (
+    NO_LIMIT,
+    NOTHING,
+    Channel,
+    NameSet,
+    Selection,
+    Setting,
+    Value,
+    fold,
+    side_of,
+)
 
 _FLAGS = {**dict.fromkeys(("1", "true", "yes", "on"), True), **dict.fromkeys(("0", "false", "no", "off"), False)}
 MAX_PROFILE_NAME = 64
 """The longest name of a profile, in characters."""
 MAX_CAPABILITIES = 64
 """The most capabilities that one value may name; far fewer are ever active at once."""
+AUTO_TOKENS = 8_000
+"""The budget of `result_tokens=auto`: Claude Code warns of results of more than 10,000 tokens."""
+LEAST_TOKENS = 200
+"""The smallest budget: below it there is no room to say what was left out."""
 _IN_TEXT = "\n\r\t"
 """Control characters that a query may have: people paste several lines."""
 _COUNT = re.compile(r"[0-9]{1,9}")
@@ -95,6 +109,16 @@ def _number(text: str, source: str, least: int = 0) -> int:
     return int(text)
 
 
+def _budget(text: str, source: str) -> int:
+    lowered = text.lower()
+    if lowered in ("auto", "off", *_FLAGS):
+        return AUTO_TOKENS if lowered == "auto" or _FLAGS.get(lowered) else NO_LIMIT
+    if not _COUNT.fullmatch(text) or int(text) < LEAST_TOKENS:
+        hint = f"use off, auto ({AUTO_TOKENS}), or a number of tokens from {LEAST_TOKENS} up"
+        raise SelectionError("not a budget of tokens", text, source, hint)
+    return int(text)
+
+
 def _threshold(text: str, source: str) -> Threshold:
     lowered = text.lower()
     if lowered in _FLAGS:
@@ -118,6 +142,7 @@ _KINDS: dict[ValueKind, tuple[type, str, _Reader | None]] = {
     "active": (list, "give a list of names, or the value of active as a result told it", read_active),
     "profile": (str, "give one name", _profile),
     "capabilities": (list, "give a list of names", _capabilities),
+    "budget": (int, 'give a number of tokens, "auto" or "off"', _budget),
 }
 """By kind of field: the type of its JSON values beside text, the hint for any other, and the parser of a text and its
 source; None for names, which are parsed by field and key too."""

@@ -136,6 +136,8 @@ def settings_in(draw: st.DrawFn, channels: tuple[Channel, ...] = WRITTEN) -> Spe
         text = draw(st.sampled_from(["true", "false", "1", "0", "ON"]))
     elif row.kind in ("count", "number"):
         text = str(draw(st.integers(1, 9)))
+    elif row.kind == "budget":
+        text = draw(st.sampled_from(["off", "auto", "200", "8000", "20000"]))
     elif row.kind == "threshold":
         text = draw(st.sampled_from(["off", "on", "auto", "auto:2"]))
     elif row.kind == "active":

@@ -43,12 +43,12 @@ EVERY = [(channel, key, field) for channel in WRITTEN for key, field in spelling
 TEXT = {
     "names": "git_log", "tags": "read", "flag": "true", "text": "some words", "count": "3", "number": "0",
     "threshold": "auto", "active": "git_log", "profile": "Review",
-    "capabilities": "git, browser",
+    "capabilities": "git, browser", "budget": "2000",
 }  # fmt: skip
 READ = {
     "tags": NameSet(frozenset({"read"})), "flag": True, "text": ("some words",), "count": 3, "number": 0,
     "threshold": AUTO, "active": Active(("git_log",), ("git_log",)), "profile": ("review",),
-    "capabilities": ("git", "browser"),
+    "capabilities": ("git", "browser"), "budget": 2000,
 }  # fmt: skip
 
 

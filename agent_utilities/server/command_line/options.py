@@ -31,7 +31,10 @@ _MORE_THAN_ONE = {"--tools": "Permit only these tools.", "--toolsets": "Permit o
 """The help of spellings of a field that are no other names for the same."""
 _FEW_SET = ("initial_k", "search_k", "search_turns", "max_active")
 _VARIABLE = re.compile(r" \[dim\]\\\[env: \w+\]\[/dim\]$")
-_METAVARS: dict[ValueKind, str] = {"count": "N", "number": "N", "text": "WORDS", "threshold": "MODE", "profile": "NAME"}
+_METAVARS: dict[ValueKind, str] = {
+    **dict.fromkeys(("count", "number", "budget"), "N"),
+    **{"text": "WORDS", "threshold": "MODE", "profile": "NAME"},
+}
 
 
 Transport = Literal["stdio", "http", "streamable-http", "sse"]
