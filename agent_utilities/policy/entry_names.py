@@ -8,10 +8,10 @@ from typing import Literal
 
 from agent_utilities.catalog.model import entry
 
-TOOL_SEARCH, CALL_TOOL = "tool_search", "call_tool"
+TOOL_SEARCH, CALL_TOOL, READ_RESULT = "tool_search", "call_tool", "read_result"
 ALIASES = ("mcp_load", "ToolSearch", "search_tools")
 """Names by which other hosts know `tool_search`: calls of them are answered, and they are never listed."""
-EVERY_NAME = (TOOL_SEARCH, CALL_TOOL, *ALIASES)
+EVERY_NAME = (TOOL_SEARCH, CALL_TOOL, READ_RESULT, *ALIASES)
 """What a deny may name without a tool of that name."""
 _OTHERWISE = "mcp_"
 """What the name begins with where another tool has it."""
@@ -34,12 +34,13 @@ class EntryNames:
 
 def entry_names(taken: Collection[str], *, can_call: bool = True, denied: Collection[str] = ()) -> EntryNames:
     """Return the names of the entry tools: `mcp_tool_search` where `tool_search` is another tool's."""
-    call = _free(CALL_TOOL, taken) if can_call else None
+    call = free_name(CALL_TOOL, taken) if can_call else None
     aliases = frozenset(name for name in ALIASES if name not in taken and name not in denied)
-    return EntryNames(_free(TOOL_SEARCH, taken), call, aliases)
+    return EntryNames(free_name(TOOL_SEARCH, taken), call, aliases)
 
 
-def _free(name: str, taken: Collection[str]) -> str:
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Return the name of an entry tool that no other tool has."""
     while name in taken:
         name = _OTHERWISE + name
     return name

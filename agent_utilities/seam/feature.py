@@ -164,9 +164,12 @@ class Feature:
         return call
 
     async def after_request(self, request: Request, result: dict[str, Any], call: Call | None) -> dict[str, Any]:
-        """Return the result of a request that is no list, with the feature's additions.
+        """Return the result of a request, with the feature's additions.
+
+        Of a list it may change definitions, each under its name and in the same order.
 
         Args:
+            result: as it is sent; nothing in it may be changed in place, since other callers are sent the same.
             call: the call of a permitted tool that was made; None for any other request.
 
         Raises:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_utilities.selection.merge import Narrowings
     from agent_utilities.selection.model import Selection
     from agent_utilities.selection.profiles import SettingsFiles
-    from agent_utilities.settings import Quota, Settings
+    from agent_utilities.settings import Quota, ResultRule, Settings
     from agent_utilities.state.redis_state import RedisState
 
 _T = TypeVar("_T")
@@ -234,6 +234,28 @@ class Completions(Protocol):
     @property
     def complete(self) -> CompletionHandler:
         """The handler."""
+
+
+class ResultSource(Protocol):
+    """Offered by a feature whose configuration says how results of its servers' tools are shortened."""
+
+    def result_rules(self) -> Mapping[str, Mapping[str, ResultRule]]:
+        """Return the rules, by server and by the tool's own name there."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallOption:
+    """Offered by a feature that takes an argument of `call_tool` beside the tool's own.
+
+    Args:
+        name: the argument's.
+        schema: its JSON schema.
+        key: the key of the call's `_meta` under which the feature reads it, as it does of a call without `call_tool`.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+    key: str
 
 
 class Reporting(Protocol):

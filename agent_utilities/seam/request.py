@@ -33,6 +33,8 @@ LISTED = "listed"
 """The key of a request's values for its list of tools where that is made already: FastMCP's handler takes it."""
 TOOL_OF_TASK = "tool of task"
 """The key of a request's values for the name of the tool whose background task, at an upstream, it is about."""
+RESULT_TOKENS = "result tokens"
+"""The key of a request's values for two numbers of its result: its tokens, and how many of them were given."""
 HANDED_ON: Mapping[str, Any] = {"agent-utilities/handed-on": True}
 """The `_meta` of the placeholder of that result, while FastMCP and the SDK handle it."""
 _ABOUT_TOOLS = frozenset(("", "tools/list", "tools/call", "initialize", "server/discover"))
@@ -191,6 +193,23 @@ class ToolCalled(Event):
     seconds: float
     decision: Decision
     request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRead(Event):
+    """A caller read on in a result that had been shortened.
+
+    Args:
+        tool: the tool that gave the result.
+        projection: what was selected of it, as a JMESPath expression of field names alone; empty for a range or a find.
+        tokens: of the whole result.
+        selected: the tokens of what was selected; 0 for a range or a find.
+    """
+
+    tool: str
+    projection: str
+    tokens: int
+    selected: int
 
 
 _request: ContextVar[Request | None] = ContextVar("agent_utilities_request", default=None)

@@ -142,6 +142,11 @@ class Client:
     ) -> None:
         self._ctx, self._tell_tools, self._heard = ctx, tell_tools, heard
 
+    @property
+    def version(self) -> str:
+        """The protocol's version that the client speaks."""
+        return str(self._ctx.protocol_version)
+
     def note(self, verdict: Verdict) -> None:
         """Record the verdict that holds for it from now on, so that it is notified of changes to its lists."""
         self._heard(connection_of(self._ctx.session), verdict, None)

@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,6 +17,7 @@ from agent_utilities.errors import InputError
 from agent_utilities.policy.entry_names import CALL_TOOL, TOOL_SEARCH, EntryNames
 
 if TYPE_CHECKING:
+    from agent_utilities.seam.host import CallOption
     from agent_utilities.seam.request import Call
 
 MAX_RESULTS = 25
@@ -90,12 +91,14 @@ def search_definition(names: EntryNames, deferred: str) -> dict[str, Any]:
     }
 
 
-def call_definition(names: EntryNames) -> dict[str, Any]:
-    """Return `call_tool` as `tools/list` sends it."""
+def call_definition(names: EntryNames, options: Iterable[CallOption] = ()) -> dict[str, Any]:
+    """Return `call_tool` as `tools/list` sends it, with the arguments that features take beside the tool's own."""
+    schema: dict[str, Any] = deepcopy(dict(CALL_TOOL_SCHEMA))
+    schema["properties"] |= {option.name: dict(option.schema) for option in options}
     return {
         "name": names.call or CALL_TOOL,
         "description": _named(CALL_TOOL_DESCRIPTION, names),
-        "inputSchema": deepcopy(dict(CALL_TOOL_SCHEMA)),
+        "inputSchema": schema,
     }
 
 
@@ -160,14 +163,17 @@ def n_results(max_results: object) -> int:
     return most
 
 
-def call_arguments(arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def call_arguments(arguments: Mapping[str, Any], options: Collection[str] = ()) -> tuple[str, dict[str, Any]]:
     """Return the tool that `call_tool` is called for, and with what; that may come as JSON text, or not at all.
+
+    Args:
+        options: names of arguments that features take beside the tool's own.
 
     Raises:
         InputError: there is no name, the tool's arguments are no object, or there are other arguments beside the two: a
             tool that is called without what it was to be called with may do something else.
     """
-    if unknown := unknown_arguments(arguments, CALL_TOOL_SCHEMA):
+    if unknown := [name for name in unknown_arguments(arguments, CALL_TOOL_SCHEMA) if name not in options]:
         raise InputError("no such argument", unknown[0], CALL_TOOL, AS_MEANT)
     name = arguments.get("name")
     if not isinstance(name, str) or not name:
@@ -350,17 +356,25 @@ def label(name: str) -> str:
 _MOST_WRAPPED = 4
 
 
-def unwrapped(call: Call, names: EntryNames) -> Call:
+def unwrapped(call: Call, names: EntryNames, options: Sequence[CallOption] = ()) -> Call:
     """Return the call of the tool that a call of `call_tool` names; any other call unchanged.
 
     The rest of the request stays: its `_meta`, with progress token and trace, and the fields of a call as a task.
+    Arguments that features take are in `_meta` from then on.
     """
     for _ in range(_MOST_WRAPPED):
         if names.role(call.name) != "call":
             break
         try:
-            name, arguments = call_arguments(call.arguments)
+            name, arguments = call_arguments(call.arguments, [option.name for option in options])
         except InputError:
             break  # `call_tool` itself says what is wrong
-        call = replace(call, params={**call.params, "name": name, "arguments": arguments}, is_wrapped=True)
+        params = {**call.params, "name": name, "arguments": arguments}
+        for option in options:
+            if (value := call.arguments.get(option.name)) is not None:
+                meta = params.get("_meta") or {}
+                given = meta.get(option.key)
+                own = {**(given if isinstance(given, Mapping) else {}), option.name: value}
+                params["_meta"] = {**meta, option.key: own}
+        call = replace(call, params=params, is_wrapped=True)
     return call

@@ -25,7 +25,7 @@ from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.seam.components import origin_of
 from agent_utilities.seam.events import Event
 from agent_utilities.seam.feature import ALWAYS_LOADED, Answer, Feature, OwnTool
-from agent_utilities.seam.host import Host
+from agent_utilities.seam.host import CallOption, Host
 from agent_utilities.seam.request import Call, Request, RequestOver
 from agent_utilities.seam.session import Session
 from agent_utilities.seam.verdict import Verdict
@@ -61,14 +61,14 @@ def search_tool(names: EntryNames, text: str, answer: Answer) -> Tool:
     return _entry_tool(search_definition(names, text), answer, ToolAnnotations(read_only_hint=True))
 
 
-def call_tool(names: EntryNames) -> Tool:
+def call_tool(names: EntryNames, options: Sequence[CallOption] = ()) -> Tool:
     """Return `call_tool`; it answers only malformed calls, since others are turned into calls of the named tool."""
-    definition = call_definition(names)
-    name = definition["name"]
+    definition = call_definition(names, options)
+    name, known = definition["name"], [option.name for option in options]
 
     async def refuse(arguments: Mapping[str, Any]) -> NoReturn:
         try:
-            what = f"'name' is {shortened(repr(call_arguments(arguments)[0]))}"  # its own, once too often
+            what = f"'name' is {shortened(repr(call_arguments(arguments, known)[0]))}"  # its own, once too often
         except InputError as error:
             key = error.source.partition(": ")[2]
             what = f"{key!r} is {error.value!r}" if key else f"there is no {error.value!r}"
@@ -196,7 +196,7 @@ class ToolSearch(Feature):
             return []
         names = self._names(permitted, verdict)
         search = search_tool(names, await self._text(permitted, names), partial(self._answer, request))
-        entry_tools = [search, *([call_tool(names)] if names.call is not None else [])]
+        entry_tools = [search, *([call_tool(names, self._options())] if names.call is not None else [])]
         return entry_tools[: verdict.preferences.deferral.max_tools]
 
     async def tool(self, name: str, request: Request) -> Tool | None:
@@ -207,13 +207,16 @@ class ToolSearch(Feature):
             case "search":
                 return search_tool(replace(names, search=name), "", partial(self._answer, request))
             case "call":
-                return call_tool(names)
+                return call_tool(names, self._options())
         return None
 
     async def _deferring(self, request: Request) -> Permitted | None:
         """Return what a request permits, or None where nothing of it may be deferred."""
         permitted = await permitted_of(self.host, request.verdict) if _may_defer(request) else None
         return permitted if permitted is not None and permitted.may_defer else None
+
+    def _options(self) -> Sequence[CallOption]:
+        return self.host.offered(CallOption)
 
     def _names(self, permitted: Permitted, verdict: Verdict) -> EntryNames:
         by_caller = verdict.searched_by_caller
@@ -234,7 +237,7 @@ class ToolSearch(Feature):
         """Unwrap a call of `call_tool`, and activate a deferred tool that is called."""
         if (permitted := await self._deferring(request)) is None:
             return call
-        call = unwrapped(call, self._names(permitted, request.verdict))
+        call = unwrapped(call, self._names(permitted, request.verdict), self._options())
         await self._turns.used(request, call.name, permitted)
         return call
 

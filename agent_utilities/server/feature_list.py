@@ -15,6 +15,7 @@ from agent_utilities.catalog.model import ComponentKind, entry
 from agent_utilities.errors import SettingsError
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import Decision
+from agent_utilities.protocol.fit import KINDS
 from agent_utilities.runtime.waiting import left_out
 from agent_utilities.seam.caller import Caller, Grant
 from agent_utilities.seam.events import Event
@@ -235,7 +236,7 @@ class FeatureList:
         return call
 
     async def after_request(self, request: Request, result: dict[str, Any], call: Call | None) -> dict[str, Any]:
-        """Return the result of a request that is no list, with the features' additions.
+        """Return the result of a request, with the features' additions; a list's components stay the same.
 
         Raises:
             Refusal: a feature withholds the result.
@@ -244,7 +245,10 @@ class FeatureList:
         for each in self._with(Feature.after_request):
             with left_out(each):
                 try:
-                    result = _of_kind(dict, await each.after_request(request, result, call))
+                    changed = _of_kind(dict, await each.after_request(request, result, call))
+                    if _listed(request.method, changed) != _listed(request.method, result):
+                        raise ValueError("it changed which components are listed")
+                    result = changed
                 except Refusal as withheld:  # the others are called all the same: what they count is counted
                     refusal = withheld
         if refusal is not None:
@@ -322,6 +326,12 @@ def _of_kind(kind: Any, answer: Any) -> Any:
 
 def _joined(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {key: value for part in parts for key, value in part.items()}
+
+
+def _listed(method: str, result: Mapping[str, Any]) -> list[Any] | None:
+    """Return the names or URIs in a list, in order; None for any other result."""
+    kind = KINDS.get(method)
+    return None if kind is None else [item[kind.key] for item in result[kind.field]]
 
 
 def _is_open(tool: Tool, request: Request) -> bool:

@@ -26,14 +26,18 @@ class Later:
         place: its class, as `package.module:Class`.
         settings: the operator's settings; the feature is needed if any of them is set.
         wanted: whether anything else needs it; called once the features beside it are attached.
+        is_off: whether the operator has turned it off, so that nothing needs it.
     """
 
     place: str
-    settings: tuple[str, ...]
+    settings: tuple[str, ...] = ()
     wanted: Callable[[], object] = lambda: False
+    is_off: Callable[[Operator], bool] = lambda operator: False
 
     def made(self, operator: Operator) -> Feature | None:
         """Return the feature, or None where nothing needs it."""
+        if self.is_off(operator):
+            return None
         is_wanted = any(getattr(operator.settings, name) for name in self.settings) or self.wanted()
         return resolve_name(self.place)() if is_wanted else None
 

@@ -136,10 +136,9 @@ def settings_in(draw: st.DrawFn, channels: tuple[Channel, ...] = WRITTEN) -> Spe
         text = draw(st.sampled_from(["true", "false", "1", "0", "ON"]))
     elif row.kind in ("count", "number"):
         text = str(draw(st.integers(1, 9)))
-    elif row.kind == "budget":
-        text = draw(st.sampled_from(["off", "auto", "200", "8000", "20000"]))
-    elif row.kind == "threshold":
-        text = draw(st.sampled_from(["off", "on", "auto", "auto:2"]))
+    elif row.kind in ("threshold", "budget"):
+        own = ("on", "auto:2") if row.kind == "threshold" else ("200", "20000")
+        text = draw(st.sampled_from(["off", "auto", *own]))
     elif row.kind == "active":
         text = draw(st.sampled_from(["git_log", "git_log,tail_log", "+git_log;turns=1;of=01234567"]))
     elif row.kind == "capabilities":

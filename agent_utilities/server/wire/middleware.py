@@ -182,6 +182,14 @@ class Wire:
         if ctx.method in _GREETINGS:
             if (instructions := await self._host.instructions_for(request)) is not None:
                 result["instructions"] = instructions
+        return await self._completed(request, result)
+
+    async def _completed(self, request: Request, result: dict[str, Any]) -> dict[str, Any]:
+        """Return a result that is no call's with what features add.
+
+        Raises:
+            MCPError: a feature withholds it.
+        """
         try:
             return await self._features.after_request(request, result, None)
         except Refusal as refusal:
@@ -214,11 +222,11 @@ class Wire:
         self._note(ctx, request.verdict, kind)
         if not isinstance(result, dict):
             return result
+        field = fit.KINDS[ctx.method].field
+        result[field] = [*result[field], *request.page]
         decision = request.verdict.decisions.get((self._host.surface, kind))
         summary = await summarise(self._host, request, kind, decision)
         result["_meta"] = {**(result.get("_meta") or {}), META_KEY: summary}
-        field = fit.KINDS[ctx.method].field
-        result[field] = [*result[field], *request.page]
         if unfit := request.values.get(UNFIT):
             summary["unfit"] = dict(islice(unfit.items(), _N_UNFIT))
             summary["n_unfit"] = len(unfit)
@@ -226,7 +234,7 @@ class Wire:
             set_cache(self._host, result, request, kind, is_whole="absent" not in summary)
         if kind == "tool" and decision is not None:
             self._host.notify(ToolsListed(ctx.method, decision, summary, request))
-        return result
+        return await self._completed(request, result)
 
     def _note(self, ctx: _Context, verdict: Verdict, listed: ComponentKind | None = None) -> None:
         """Record that a connection's client is notified of changes, and under which bounds it lists."""
