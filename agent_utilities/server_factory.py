@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from agent_utilities.selection.model import NO_LIMIT, NOTHING
 from agent_utilities.server.agent_server import AgentServer
 from agent_utilities.server.command_line import installed_version
 from agent_utilities.server.feature_order import Later
@@ -28,6 +29,22 @@ FLEET = Later("agent_utilities.fleet.feature:Fleet", ("state_url",))
 PAGE = [
     Later("agent_utilities.page.app:ContextApp", ("page_app",)),
     Later("agent_utilities.page.feature:Page", ("page",)),
+]
+RESULTS = [
+    Later(
+        "agent_utilities.results.feature:Invisible",
+        wanted=lambda: True,
+        is_off=lambda operator: operator.settings.invisible in ("auto", "keep"),
+    ),
+    Later(
+        "agent_utilities.results.feature:Results",
+        wanted=lambda: True,
+        is_off=lambda operator: operator.effective(NOTHING).budget.operator == NO_LIMIT,
+    ),
+]
+RESULTS_OF_GATEWAY = [
+    replace(RESULTS[0], is_off=lambda operator: operator.settings.invisible == "keep"),
+    replace(RESULTS[1], place="agent_utilities.results.feature:for_gateway"),
 ]
 QUOTAS = Later("agent_utilities.access.quotas:Quotas", ("quota",))
 
@@ -76,7 +93,7 @@ def default_features(graph: ToolGraph | None = None) -> list[Feature | Later]:
     from agent_utilities.search.feature import ToolSearch
     from agent_utilities.usage.feature import Usage
 
-    return [FLEET, ACCESS, AUDIT, QUOTAS, Usage(), ToolSearch(), Query(graph), ContextReport(), *PAGE]
+    return [FLEET, ACCESS, AUDIT, QUOTAS, Usage(), ToolSearch(), Query(graph), *RESULTS, ContextReport(), *PAGE]
 
 
 AgentServer.default_features = default_features
@@ -159,7 +176,8 @@ def gateway_features(
     quotas = replace(QUOTAS, wanted=upstreams.quotas)
     logins = Later(_LOGINS, ("secret_key", "secret_key_file"), wanted=upstreams.of_callers)
     first: list[Feature | Later] = [FLEET, ACCESS, AUDIT, quotas, Usage(counts_by_default=True)]
-    return [*first, upstreams, logins, *switched, ToolSearch(), Query(graph, yields=True), ContextReport(), *PAGE]
+    search = [*switched, ToolSearch(), Query(graph, yields=True)]
+    return [*first, upstreams, logins, *search, *RESULTS_OF_GATEWAY, ContextReport(), *PAGE]
 
 
 def gateway_of(

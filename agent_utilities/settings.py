@@ -29,6 +29,19 @@ class Quota(BaseModel):
     """Calls that may be under way at one time."""
 
 
+class ResultRule(BaseModel):
+    """How the results of one tool are shortened."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    select: str = ""
+    """A JMESPath expression: what is given of a result in its place; the rest can be read."""
+    tokens: int | None = Field(default=None, ge=200)
+    """The most tokens, in place of those of `result_tokens`."""
+    compact: bool = False
+    """Whether white space between the parts of JSON goes."""
+
+
 class Settings(BaseModel):
     """Settings of one server; every field's variable is `MCP_` and its name in capitals."""
 
@@ -168,6 +181,12 @@ class Settings(BaseModel):
     """The age in days after which it does so too. None of its files is ever deleted."""
     quota: dict[str, Any] = Field(default_factory=dict)
     """In a file, as `[quota]`: how much each person, tool and upstream may be called."""
+    results: dict[str, Any] = Field(default_factory=dict)
+    """In a file, as `[results.NAME]`: how the results of a tool are shortened: `select`, `tokens`, `compact`."""
+    invisible: Literal["auto", "show", "drop", "keep"] = "auto"
+    """On a gateway: whether invisible text of servers, such as tag characters and bidirectional overrides, is made
+    visible (`show`), left out (`drop`) or sent as it is (`keep`). `auto`: `show` on a gateway, `keep` on a server.
+    """
     features: str = ""
     """Features of other packages that are put in, by their names, such as `office-hours`; in a file a list."""
 

@@ -37,12 +37,12 @@ from agent_utilities.protocol.fit import SKILLS_EXTENSION
 from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
 from agent_utilities.seam.events import Event, Pinned, PolicyChanged, SessionEnded, ToolsChanged, UpstreamsRenewed
 from agent_utilities.seam.feature import NOT_TAKEN, Feature
-from agent_utilities.seam.host import Completions, Host, Pending, QuotaSource, WireMiddleware, find
+from agent_utilities.seam.host import Completions, Host, Pending, QuotaSource, ResultSource, WireMiddleware, find
 from agent_utilities.seam.request import Call, Request
 from agent_utilities.seam.verdict import UnderVerdict
 from agent_utilities.selection.active import AUTO
 from agent_utilities.selection.model import NOTHING, NameSet, Selection, fold
-from agent_utilities.settings import Quota
+from agent_utilities.settings import Quota, ResultRule
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -117,12 +117,17 @@ class Upstreams(Feature):
         host.offer(Completions, lambda: self.provider)
         host.offer(Pending, lambda: self)
         host.offer(QuotaSource, lambda: self)
+        host.offer(ResultSource, lambda: self)
         unseen = filter(is_unseen, self.upstreams)
         self._late = {each.config.digest for each in unseen if self._store.is_late(each.config)}
 
     def quotas(self) -> Mapping[str, Quota]:
         """Return the quotas in the upstreams' configuration, by name."""
         return {each.config.name: each.config.quota for each in self.upstreams if each.config.quota is not None}
+
+    def result_rules(self) -> Mapping[str, Mapping[str, ResultRule]]:
+        """Return how results of the upstreams' tools are shortened, by upstream and by the tool's own name."""
+        return {each.config.name: each.config.results for each in self.upstreams if each.config.results}
 
     async def bring_about(self) -> None:
         """Start and stop upstreams to match the configuration and the further servers of features."""

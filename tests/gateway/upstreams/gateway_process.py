@@ -27,12 +27,13 @@ _LOOK_AGAIN_S = 0.05
 def environ(folder: Path, **given: str) -> dict[str, str]:
     """Return a gateway's environment: nothing of the tests' selection, and a home and cache folder of its own.
 
-    Lists are compared with those of the servers, so that no tool is deferred.
+    Lists and results are compared with those of the servers, so that no tool is deferred and nothing is shortened.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MCP_")}
     home = {"HOME": str(folder / "home"), "XDG_CACHE_HOME": str(folder / "cache")}
     home |= {"XDG_STATE_HOME": str(folder / "state"), "XDG_DATA_HOME": str(folder / "data")}
-    return {**kept, "MCP_GRAPH": "off", "MCP_RANKER": "lexical", "MCP_TOOL_SEARCH": "off", **home, **given}
+    plain = {"MCP_GRAPH": "off", "MCP_RANKER": "lexical", "MCP_TOOL_SEARCH": "off", "MCP_RESULT_TOKENS": "off"}
+    return {**kept, **plain, **home, **given}
 
 
 @dataclass(frozen=True)
