@@ -36,7 +36,7 @@ from agent_utilities.search.search_result import SearchResult, names_of_server
 from agent_utilities.selection.active import Active
 from agent_utilities.selection.channels import field_of
 from agent_utilities.selection.merge import effective
-from agent_utilities.selection.model import NOTHING, Selection, Setting, Slot, fold
+from agent_utilities.selection.model import NO_LIMIT, NOTHING, Selection, Setting, Slot, fold
 from agent_utilities.selection.parse import read_value
 
 Format = Literal["mcp", "openai", "anthropic"]
@@ -294,6 +294,17 @@ def _prefix(tool: Entry) -> str:
     """Return the longest of a tool's tags that its name begins with; empty where it begins with none."""
     name = fold(tool.name)
     return max((tag for tag in tool.tags if name.startswith(f"{tag}_")), key=len, default="")
+
+
+def result_budget(tokens: int | str) -> int:
+    """Return a router's budget of results in tokens; raises `SettingsError`."""
+    field, source = field_of("result_tokens", "meta"), "ToolRouter: result_tokens"
+    assert field is not None
+    try:
+        value = read_value(str(tokens), field, "result_tokens", source)
+    except SelectionError as error:
+        raise SettingsError(error.what, error.value, source, error.hint) from None
+    return value if isinstance(value, int) else NO_LIMIT
 
 
 def preferences_of_arguments(*, pins: Collection[str] | str, **others: Active | str | int | None) -> Preferences:

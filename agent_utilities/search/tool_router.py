@@ -7,7 +7,7 @@ import copy
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from agent_utilities.catalog.context import ContextReport
 from agent_utilities.errors import InputError
@@ -23,12 +23,16 @@ from agent_utilities.search.router_tools import (
     Turned,
     formatted,
     preferences_of_arguments,
+    result_budget,
     result_text,
 )
 from agent_utilities.search.search_result import SearchResult, nearest_names, search_result, selected_names
 from agent_utilities.search.shared_tools import SharedTools, open_better, rank
 from agent_utilities.selection.active import NOTHING_ACTIVE, Active, written
-from agent_utilities.selection.model import RankedTool
+from agent_utilities.selection.model import NO_LIMIT, RankedTool
+
+if TYPE_CHECKING:
+    from agent_utilities.results.routed import RoutedResults
 
 _LIST_CHANGED = "notifications/tools/list_changed"
 Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
@@ -57,6 +61,8 @@ class ToolRouter:
         active: the set to start with, or its value as a server's result has it.
         host_tools: names of the host's own tools, which are never touched: entry tools take other names than these.
         call: calls a tool by name and arguments, where there is no client.
+        result_tokens: the most tokens of a result, `auto` for 8,000, or `off`: what is longer is shortened, and
+            `read_result`, which is listed then, reads the rest.
 
     Raises:
         InputError: an argument can't be meant.
@@ -77,6 +83,7 @@ class ToolRouter:
         active: Active | str = NOTHING_ACTIVE,
         host_tools: Collection[str] = (),
         call: Call | None = None,
+        result_tokens: int | str = "off",
     ) -> None:
         preferences = preferences_of_arguments(
             pins=pins,
@@ -91,6 +98,8 @@ class ToolRouter:
         self._shared = SharedTools(tools_or_client, preferences, frozenset(host_tools), open_better(ranker))
         self._active = preferences.active
         self._call = call
+        self._tokens = result_budget(result_tokens)
+        self._kept: RoutedResults | None = None
 
     # -- the tools ---------------------------------------------------------------------------------------------------
 
@@ -131,7 +140,8 @@ class ToolRouter:
 
     def knows(self, name: str) -> bool:
         """Whether a name is an entry tool's or one of the router's tools, and not one of the host's own."""
-        return self._routed.entry.role(name) is not None or self._own_name(name) is not None
+        is_own = self._routed.entry.role(name) is not None or self._reads(name)
+        return is_own or self._own_name(name) is not None
 
     def name_of(self, name: str) -> str:
         """Return the tool's own name for one that a model knows it under; any other name as it is."""
@@ -142,6 +152,18 @@ class ToolRouter:
         routed = self._routed
         own = routed.own(name)
         return own if own in routed.definitions and name not in routed.host_tools else None
+
+    @property
+    def _results(self) -> RoutedResults | None:
+        """The bound of results; None where there is none."""
+        if self._kept is None and self._tokens < NO_LIMIT:
+            from agent_utilities.results.routed import RoutedResults
+
+            self._kept = RoutedResults(self._tokens, {*self._routed.names, *self._routed.host_tools})
+        return self._kept
+
+    def _reads(self, name: str) -> bool:
+        return self._results is not None and name == self._results.reader
 
     @property
     def _routed(self) -> RoutedTools:
@@ -158,7 +180,8 @@ class ToolRouter:
                 two are at most 64 letters, digits, `_` and `-`; `name_of` leads back.
         """
         routed = self._routed
-        return formatted(routed.shown(self._active), routed.legal, routed.host_tools, format)
+        reader = [] if (results := self._results) is None else [results.definition]
+        return formatted([*reader, *routed.shown(self._active)], routed.legal, routed.host_tools, format)
 
     @property
     def active(self) -> Active:
@@ -293,10 +316,12 @@ class ToolRouter:
 
     async def _called(self, own_name: str, arguments: dict[str, Any], **options: Any) -> Any:
         if self._call is not None:
-            return await self._call(own_name, arguments, **options)
-        if self._shared.client is None:
+            result = await self._call(own_name, arguments, **options)
+        elif self._shared.client is None:
             raise InputError("nothing to call tools with", own_name, "ToolRouter", "give it a client, or call=")
-        return await self._shared.client.call_tool(own_name, arguments, **options)
+        else:
+            result = await self._shared.client.call_tool(own_name, arguments, **options)
+        return result if self._results is None else await self._results.fitted(result, own_name)
 
     async def handle(self, name: str, arguments: Mapping[str, Any] | None = None) -> Any:
         """Run what a model called: `tool_search`, `call_tool`, their aliases, or a tool.
@@ -312,6 +337,8 @@ class ToolRouter:
         if not self.knows(name):
             raise InputError("not a tool of this router", name, "ToolRouter.handle", "ask router.knows(name) first")
         own_arguments = dict(arguments or {})
+        if self._results is not None and self._reads(name):
+            return await self._results.read(own_arguments)
         match self._routed.entry.role(name):
             case "search":
                 search = search_arguments(own_arguments)
@@ -327,6 +354,8 @@ class ToolRouter:
     async def _call_named(self, name: str, arguments: dict[str, Any]) -> Any:
         """Call a tool whose schema the model may not have seen."""
         routed = self._routed
+        if self._results is not None and self._reads(name):
+            return await self._results.read(arguments)
         if routed.entry.role(name) == "search":
             return await self.handle(routed.entry.search, arguments)
         # Here a name means one of these tools, even where the host has one of the same name.
