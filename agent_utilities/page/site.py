@@ -32,7 +32,7 @@ from agent_utilities.page.feature import N_KEPT, Seen, Tail
 from agent_utilities.page.surface import SURFACE, TOOL, call
 from agent_utilities.page.usage import CALLS, PROMPT, SESSIONS, USAGE
 from agent_utilities.runtime.shown import shown
-from agent_utilities.runtime.waiting import left_out
+from agent_utilities.runtime.waiting import is_failure, left_out
 from agent_utilities.seam.host import CallRecord, Host, find
 from agent_utilities.seam.panel import Action, PageError, Panel, Reader, Table
 
@@ -105,7 +105,9 @@ class Site:
                 return _as_csv(values["tables"], query.get("table", next(iter(values["tables"]), "")))
         except AgentUtilitiesError as error:
             return self._message(request, str(error), 400, panel)
-        except Exception:
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             logger.exception("the panel %s can't be shown", panel.name)
             return self._message(request, "This panel can't be shown: it failed, see the server's log.", 500, panel)
         template = f"{panel.name}.html" if panel.name in PANELS else "tables.html"

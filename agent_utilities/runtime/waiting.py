@@ -267,12 +267,28 @@ _features_logger = logging.getLogger("agent_utilities.features")
 _jobs_logger = logging.getLogger("agent_utilities.lifespan")
 
 
+def is_failure(error: BaseException) -> bool:
+    """Whether what a part raised fails that part alone: all but Ctrl-C, a closed coroutine, and our own cancellation.
+
+    Libraries raise more than `Exception`: `SystemExit`, Rust's panics, the cancellation of a task that they awaited.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:  # no event loop runs
+            task = None
+        return task is None or not task.cancelling()
+    return not isinstance(error, KeyboardInterrupt | GeneratorExit)
+
+
 @contextmanager
 def left_out(feature: object) -> Iterator[None]:
     """Log a failure of a feature in a block, which goes on without what it would have answered."""
     try:
         yield
-    except Exception:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         name = getattr(feature, "name", "") or type(feature).__name__
         _features_logger.exception("%s is left out of this request: it failed", name)
 
@@ -281,5 +297,7 @@ async def guarded(work: Awaitable[None]) -> None:
     """Do some work; a failure of it is logged, and fails nothing else."""
     try:
         await work
-    except Exception:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         _jobs_logger.exception("work beside requests failed; the server goes on without it")

@@ -16,7 +16,7 @@ from agent_utilities.errors import SettingsError
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import Decision
 from agent_utilities.protocol.fit import KINDS
-from agent_utilities.runtime.waiting import left_out
+from agent_utilities.runtime.waiting import is_failure, left_out
 from agent_utilities.seam.caller import Caller, Grant
 from agent_utilities.seam.events import Event
 from agent_utilities.seam.feature import BoundError, Feature, OwnTool, Refusal
@@ -132,7 +132,7 @@ class FeatureList:
                 if (grant := _of_kind(Grant | None, each.grant(caller))) is not None:
                     may = grant.may.intersection(each.rights)
                     grants.append(replace(grant, bounds=grant.bounds.granted, may=may))
-            except Exception as error:
+            except BaseException as error:
                 raise _refused(each, error) from error
         if len(grants) < 2:
             return grants[0] if grants else None
@@ -157,7 +157,9 @@ class FeatureList:
                 await _in_time(each, each.admit(request, call))
             except Refusal:
                 raise
-            except Exception as error:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 logger.exception("%s could not tell whether a call may be made, so it is not", name_of(each))
                 raise Refusal(
                     f"{name_of(each)} could not tell whether this call may be made; try again later"
@@ -188,7 +190,7 @@ class FeatureList:
             if each in narrowing:
                 try:
                     bounds.append(await _in_time(each, each.narrow(request)))
-                except Exception as error:
+                except BaseException as error:
                     raise _refused(each, error) from error
             elif each in self._with(Feature.bounds_for):
                 bounds.append(_bounds_of(each, request.selection))
@@ -204,7 +206,9 @@ class FeatureList:
                 if type(preferences) is not Preferences:
                     raise TypeError(f"prefer() returned {type(preferences).__name__}")
                 hash(preferences)  # it is to be part of a key
-            except Exception:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 logger.exception("%s prefers nothing for this request: it failed", name_of(each))
                 request.values.setdefault("left_out", []).append(name_of(each))
             else:
@@ -344,7 +348,7 @@ def _is_open(tool: Tool, request: Request) -> bool:
 def _bounds_of(feature: Feature, caller: Selection) -> Narrowing | None:
     try:
         return feature.bounds_for(caller)
-    except Exception as error:
+    except BaseException as error:
         raise _refused(feature, error) from error
 
 
@@ -356,7 +360,9 @@ def _narrowings(bounds: Iterable[Narrowing | None]) -> Narrowings:
     return tuple(narrowings)
 
 
-def _refused(feature: Feature, error: Exception) -> BoundError:
+def _refused(feature: Feature, error: BaseException) -> BoundError:
+    if not is_failure(error):
+        raise error
     logger.error("%s could not tell its bounds, so the request is refused", name_of(feature), exc_info=error)
     return BoundError(f"the bounds of {name_of(feature)} are not known, so nothing is permitted; see the server's log")
 
@@ -397,7 +403,9 @@ class Observers:
         for observer in observers:
             try:
                 observer(event)
-            except Exception:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 logger.exception("an observer failed; the request goes on without it")
 
 

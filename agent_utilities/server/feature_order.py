@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from pkgutil import resolve_name
 
 from agent_utilities.errors import SettingsError
+from agent_utilities.runtime.waiting import is_failure
 from agent_utilities.seam.feature import Feature
 from agent_utilities.selection.model import nearest
 from agent_utilities.server.surface.operator import Operator
@@ -51,7 +52,9 @@ def loaded(source: str, name: str) -> Feature:
         raise SettingsError("no such feature", name, source, hint)
     try:
         feature = point.load()()
-    except Exception as error:
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         raise SettingsError(f"it can't be loaded: {error!r}", name, source, f"see its {point.value}") from error
     if not isinstance(feature, Feature):
         raise SettingsError("it is no Feature", name, source, f"see its {point.value}")

@@ -21,7 +21,7 @@ import mcp_types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from agent_utilities.runtime.waiting import guarded
+from agent_utilities.runtime.waiting import guarded, is_failure
 
 logger = logging.getLogger("agent_utilities.stopping")
 
@@ -54,7 +54,12 @@ class _Request:
 
     async def served(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         with self.scope:
-            return await call_next(ctx)
+            try:
+                return await call_next(ctx)
+            except BaseException as error:
+                if isinstance(error, Exception) or not is_failure(error):
+                    raise
+                raise RuntimeError(f"what served the request raised {error!r}") from error  # it ends nothing else
         raise asyncio.CancelledError
 
 
@@ -202,6 +207,10 @@ Job = Callable[[], Awaitable[None]]
 Lifespan = Callable[[Any], AbstractAsyncContextManager[Any]]
 
 
+async def _done(job: Job) -> None:
+    await job()  # in its own task, as far as it runs before it is awaited too
+
+
 def with_background(jobs: Callable[[], Sequence[Job]], lifespan: Lifespan | None) -> Lifespan:
     """Return a lifespan that runs jobs beside the author's own lifespan, and has its result.
 
@@ -216,7 +225,7 @@ def with_background(jobs: Callable[[], Sequence[Job]], lifespan: Lifespan | None
     @asynccontextmanager
     async def combined(server: Any) -> AsyncIterator[Any]:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(guarded(job())) for job in jobs()]
+            tasks = [group.create_task(guarded(_done(job))) for job in jobs()]
             try:
                 async with lifespan(server) if lifespan else nullcontext({}) as result:
                     yield result

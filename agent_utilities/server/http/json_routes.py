@@ -15,6 +15,7 @@ from agent_utilities.policy.reasons import reasons_by_name
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.seam.caller import NOBODY, caller_of
 from agent_utilities.seam.components import bearing_of
+from agent_utilities.seam.feature import BoundError
 from agent_utilities.seam.panel import guarded, not_permitted
 from agent_utilities.seam.request import ToolsListed, request_in_force, sender_of, serving
 from agent_utilities.selection.active import Active, Threshold, written
@@ -39,7 +40,10 @@ def json_routes(host: AgentServer, metrics: Metrics) -> list[BaseRoute]:
     async def ready(request: Request) -> Response:
         state = host.health()
         is_known = host.auth is None or caller_of(request) is not NOBODY
-        knows = is_known and host.callers.may(request, "metrics")
+        try:
+            knows = is_known and host.callers.may(request, "metrics")
+        except BoundError:  # no more than whether it is ready, which who routes to it has to know
+            knows = False
         body = {"status": state["status"], **({"server": host.name, **state} if knows else {})}
         return JSONResponse(body, status_code=200 if state["status"] == "ready" else 503)
 

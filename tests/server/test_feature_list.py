@@ -1,0 +1,142 @@
+"""What a feature raises, waits for or hands over fails that feature alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from fastmcp.tools.base import ToolResult
+
+from agent_utilities import AgentServer, Feature, create_mcp_server
+from agent_utilities.seam.feature import BoundError, OwnTool
+from tests.server.in_process import web_of
+from tests.wire.wires import modern_request
+
+pytestmark = pytest.mark.anyio
+
+WAITED_FOR = ("tools_at_head", "tool", "before_call", "after_request", "summary", "instructions", "prefer")
+AT_ONCE = ("keeping_ms", "notify", "start_lines", "health", "register_metrics", "routes")
+LOOKED_UP = "nonesuch"
+
+
+class Panic(BaseException):
+    """What Rust code raises where it panics: no `Exception`."""
+
+
+RAISED: tuple[BaseException, ...] = (
+    SystemExit(3),
+    Panic("index out of bounds"),
+    asyncio.CancelledError(),
+    BaseExceptionGroup("of a task group", [SystemExit(3)]),
+)
+
+
+def feature(**methods: Any) -> Feature:
+    made: Feature = type("Made", (Feature,), {"name": "bad", "limit_s": 0.05, **methods})()
+    return made
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def method(*_: object) -> Any:
+        raise error
+
+    return method
+
+
+def server_of(*features: Feature) -> AgentServer:
+    """Return a server of one tool that is permitted and one that is not."""
+    server = create_mcp_server("x", environ={"MCP_DISABLED_TOOLS": "rm"}, features=features)
+    for name in ("ls", "rm"):
+        server.tool(name=name)(lambda: "done")
+    return server
+
+
+async def post(web: Any, method: str, **params: Any) -> dict[str, Any]:
+    body, routing = modern_request(method, params)
+    answer: dict[str, Any] = (await web.post("/mcp", json=body, headers=dict(routing))).json()
+    return answer
+
+
+async def call(web: Any, name: str) -> dict[str, Any]:
+    return await post(web, "tools/call", name=name, arguments={})
+
+
+async def serves(server: AgentServer) -> None:
+    """Check that a server answers as if it had no feature that fails."""
+    async with web_of(server) as web, asyncio.timeout(10):
+        assert "result" in await post(web, "server/discover")
+        assert [tool["name"] for tool in (await post(web, "tools/list"))["result"]["tools"]] == ["ls"]
+        assert not (await call(web, "ls"))["result"].get("isError")
+        assert (await call(web, LOOKED_UP))["result"]["isError"]
+        for path in ("/tools", "/ready", "/metrics"):
+            assert (await web.get(path)).status_code == 200
+
+
+class TestWhatIsNoException:
+    async def test_leaves_a_feature_out_as_any_other_failure_does(self) -> None:
+        for error in RAISED:
+            await serves(server_of(*(feature(name=each, **{each: raising(error)}) for each in (*WAITED_FOR, *AT_ONCE))))
+
+    async def test_refuses_where_it_comes_from_a_bound(self) -> None:
+        for error in RAISED:
+            for method in ("narrow", "grant"):
+                async with web_of(server_of(feature(**{method: raising(error)}))) as web:
+                    assert "the bounds of bad are not known" in (await post(web, "tools/list"))["error"]["message"]
+                    assert (await web.get("/ready")).json()["status"] == "ready"
+            async with web_of(server_of(feature(admit=raising(error)))) as web:
+                assert (await call(web, "ls"))["result"]["isError"]
+            with pytest.raises(BoundError):
+                await server_of(feature(bounds_for=raising(error))).list_tools()
+
+    async def test_of_a_tool_fails_its_call_alone(self) -> None:
+        for error in RAISED:
+            await self.fails_alone(error)
+
+    async def fails_alone(self, error: BaseException) -> None:
+        async def answer(arguments: Mapping[str, Any]) -> ToolResult:
+            raise error
+
+        def fail() -> None:
+            raise error
+
+        async def tool(self: Feature, name: str, request: object) -> OwnTool | None:
+            own = OwnTool(name="own", description="own", parameters={"type": "object"}, answer=answer)
+            return own if name == "own" else None
+
+        server = server_of(feature(tool=tool))
+        server.tool(name="author's")(fail)
+        async with web_of(server) as web:
+            for name in ("own", "author's"):
+                assert "error" in await call(web, name)
+            assert not (await call(web, "ls"))["result"].get("isError")
+
+    async def test_of_work_beside_the_server_ends_that_work_alone(self) -> None:
+        for error in RAISED:
+            fail = raising(error)
+
+            async def run(self: Feature, fail: Callable[..., Any] = fail) -> None:
+                fail()
+
+            await serves(server_of(feature(run=run)))
+            await serves(server_of(feature(run=fail)))  # which is no coroutine at all
+
+    async def test_a_request_that_is_cancelled_is_not_taken_for_a_failure(self) -> None:
+        begun, ended = asyncio.Event(), asyncio.Event()
+
+        async def summary(self: Feature, *_: object) -> Mapping[str, Any]:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            return {}
+
+        async with web_of(server_of(feature(summary=summary, limit_s=None))) as web:
+            asking = asyncio.create_task(post(web, "tools/list"))
+            await begun.wait()
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            assert ended.is_set()
