@@ -83,8 +83,7 @@ class Feature:
     after: tuple[str, ...] = ()
     """Names of features that are called before it, where present."""
     limit_s: float | None = 10.0
-    """The deadline of `narrow`, `prefer` and `admit` in seconds: then the request or call is refused, or served without
-    the preference.
+    """The deadline in seconds of each method that a request waits for: then it has failed, as the method says.
 
     None where they keep a deadline of their own.
     """

@@ -227,7 +227,7 @@ class FeatureList:
         """Return the tool of a name that a feature has itself, or None."""
         for each in self._with(Feature.tool):
             with left_out(each):
-                tool: Tool | None = _of_kind(Tool | None, await each.tool(name, request))
+                tool: Tool | None = _of_kind(Tool | None, await _in_time(each, each.tool(name, request)))
                 if tool is not None and tool.name == name and _is_open(tool, request):
                     return tool
         return None
@@ -236,7 +236,7 @@ class FeatureList:
         """Return a call as features have changed it."""
         for each in self._with(Feature.before_call):
             with left_out(each):
-                call = _of_kind(Call, await each.before_call(request, call))
+                call = _of_kind(Call, await _in_time(each, each.before_call(request, call)))
         return call
 
     async def after_request(self, request: Request, result: dict[str, Any], call: Call | None) -> dict[str, Any]:
@@ -249,7 +249,7 @@ class FeatureList:
         for each in self._with(Feature.after_request):
             with left_out(each):
                 try:
-                    changed = _of_kind(dict, await each.after_request(request, result, call))
+                    changed = _of_kind(dict, await _in_time(each, each.after_request(request, result, call)))
                     if _listed(request.method, changed) != _listed(request.method, result):
                         raise ValueError("it changed which components are listed")
                     result = changed
@@ -274,7 +274,7 @@ class FeatureList:
         answers: list[_T] = []
         for each in self._with(method):
             with left_out(each):
-                answers.append(_of_kind(kind, await ask(each)))
+                answers.append(_of_kind(kind, await _in_time(each, ask(each))))
         return answers
 
     def keeping_ms(self, request: Request, kind: ComponentKind) -> int | None:
@@ -316,8 +316,6 @@ class FeatureList:
 
 
 async def _in_time(feature: Feature, answer: Awaitable[_T]) -> _T:
-    if feature.limit_s is None:
-        return await answer
     async with asyncio.timeout(feature.limit_s):
         return await answer
 

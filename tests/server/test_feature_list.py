@@ -140,3 +140,12 @@ class TestWhatIsNoException:
             with pytest.raises(asyncio.CancelledError):
                 await asking
             assert ended.is_set()
+
+
+async def never(*_: object) -> None:
+    await asyncio.Event().wait()
+
+
+class TestNoAnswer:
+    async def test_in_time_leaves_a_feature_out(self) -> None:
+        await serves(server_of(*(feature(name=each, **{each: never}) for each in WAITED_FOR)))
