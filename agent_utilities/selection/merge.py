@@ -278,6 +278,7 @@ class Narrowing:
     Args:
         origin: where they come from, as `explain` prints it.
         allow_tools, allow_tags: a component must match one of these names or globs; None for no list.
+            A text is one name.
         deny_tools, deny_tags: a component must match none of them.
         read_only, no_destructive: whether only components are permitted that are annotated so.
         capabilities: tools of other capabilities are refused; None for no such bound.
@@ -291,6 +292,13 @@ class Narrowing:
     read_only: bool = False
     no_destructive: bool = False
     capabilities: frozenset[str] | None = None
+
+    def __post_init__(self) -> None:
+        for field in (*LISTS, "capabilities"):
+            if (names := getattr(self, field)) is not None:
+                object.__setattr__(self, field, names := frozenset([names] if isinstance(names, str) else names))
+                if not all(isinstance(name, str) for name in names):
+                    raise TypeError(f"{field} of {self.origin!r} has what is no name")
 
     def narrowed(self, effective: Effective) -> Effective:
         """Return settings with these bounds added."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agent_utilities.selection.channels import META_KEY
-from agent_utilities.selection.merge import FLAGS, Effective, Within, effective, merge
+from agent_utilities.selection.merge import FLAGS, Effective, Narrowing, Within, effective, merge
 from agent_utilities.selection.model import NameSet, Policy, Selection
 from agent_utilities.selection.parse import read_cli, read_env, read_meta, read_request
 from tests.every import every
@@ -81,6 +83,19 @@ class TestPreferences:
 
     def test_the_header_replaces_the_url(self):
         assert effective(read_request(b"top_k=3", ((b"x-mcp-top-k", b"9"),))).top_k.value == 9
+
+
+class TestNarrowing:
+    def test_a_text_is_one_name_and_any_collection_is_its_names(self) -> None:
+        meant = Narrowing("x", deny_tools=frozenset(["push"]))
+        for names in ("push", ["push"], ("push",), {"push"}, (name for name in ["push"])):
+            assert Narrowing("x", deny_tools=names) == meant  # type: ignore[arg-type]
+            assert hash(Narrowing("x", deny_tools=["push"])) == hash(meant)  # type: ignore[arg-type]
+
+    def test_what_is_no_name_is_refused(self) -> None:
+        for field in ("allow_tools", "deny_tags", "capabilities"):
+            with pytest.raises(TypeError, match=field):
+                Narrowing("x", **{field: frozenset([None])})  # type: ignore[arg-type]
 
 
 class TestDigest:
