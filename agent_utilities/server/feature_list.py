@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from fastmcp.tools.base import Tool
 from opentelemetry import trace
@@ -30,6 +30,7 @@ from agent_utilities.server.surface.operator import Operator
 logger = logging.getLogger("agent_utilities.features")
 
 _T = TypeVar("_T")
+_PREFERENCES: dict[str, Any] = get_type_hints(Preferences)
 
 
 class FeatureList:
@@ -130,7 +131,7 @@ class FeatureList:
         for each in self._with(Feature.grant):
             try:
                 if (grant := _of_kind(Grant | None, each.grant(caller))) is not None:
-                    may = grant.may.intersection(each.rights)
+                    may = frozenset(each.rights).intersection(grant.may)
                     grants.append(replace(grant, bounds=grant.bounds.granted, may=may))
             except BaseException as error:
                 raise _refused(each, error) from error
@@ -206,6 +207,8 @@ class FeatureList:
                 if type(preferences) is not Preferences:
                     raise TypeError(f"prefer() returned {type(preferences).__name__}")
                 hash(preferences)  # it is to be part of a key
+                if wrong := [n for n, kind in _PREFERENCES.items() if not isinstance(getattr(preferences, n), kind)]:
+                    raise TypeError(f"prefer() returned what can't be {', '.join(wrong)}")
             except BaseException as error:
                 if not is_failure(error):
                     raise

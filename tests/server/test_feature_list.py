@@ -10,6 +10,7 @@ import pytest
 from fastmcp.tools.base import ToolResult
 
 from agent_utilities import AgentServer, Feature, create_mcp_server
+from agent_utilities.policy.curation import Preferences
 from agent_utilities.seam.feature import BoundError, OwnTool
 from tests.server.in_process import web_of
 from tests.wire.wires import modern_request
@@ -149,3 +150,13 @@ async def never(*_: object) -> None:
 class TestNoAnswer:
     async def test_in_time_leaves_a_feature_out(self) -> None:
         await serves(server_of(*(feature(name=each, **{each: never}) for each in WAITED_FOR)))
+
+
+class TestPreferencesOfAWrongType:
+    async def test_leave_their_feature_out_and_no_list(self) -> None:
+        for wrong in ({"top_k": "5"}, {"top_k": 0.5}, {"pins": "ls"}, {"deferral": None}, {"resolution": "all"}):
+
+            async def prefer(self: Feature, request: object, wrong: Mapping[str, Any] = wrong) -> Preferences:
+                return Preferences(**wrong)
+
+            await serves(server_of(feature(prefer=prefer)))

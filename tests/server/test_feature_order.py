@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,14 @@ class TestGrants:
         third = Granting("c", Grant(may=frozenset(["a"])))
         assert FeatureList([third]).grant(ANN) == Grant()
         assert FeatureList([Granting("a", None)]).grant(ANN) is None
+
+    def test_a_set_that_says_it_has_whatever_it_is_asked_for_gives_no_more(self) -> None:
+        class Everything(frozenset[str]):
+            def intersection(self, *others: Iterable[object]) -> frozenset[str]:
+                return self
+
+        grant = FeatureList([Granting("a", Grant(may=Everything(["metrics"])), ("a",))]).grant(ANN)
+        assert grant == Grant()
 
     def test_two_that_bound_the_same_field_are_refused(self) -> None:
         twice = [Granting(name, Grant(only("allow_tools", name, "rule"))) for name in "ab"]
