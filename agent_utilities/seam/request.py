@@ -25,16 +25,20 @@ from agent_utilities.selection.model import Selection
 _A = TypeVar("_A")
 logger = logging.getLogger("agent_utilities.wire")
 
-TIMES = "upstreams"
+TIMES = "agent-utilities/upstreams"
 """The key of a request's values for the seconds that it waited for an upstream, and those that it took there."""
-RELAYED = "relayed"
+RELAYED = "agent-utilities/relayed"
 """The key of a request's values for an upstream's result, to be passed on unchanged."""
-LISTED = "listed"
+LISTED = "agent-utilities/listed"
 """The key of a request's values for its list of tools where that is made already: FastMCP's handler takes it."""
-TOOL_OF_TASK = "tool of task"
+TOOL_OF_TASK = "agent-utilities/tool of task"
 """The key of a request's values for the name of the tool whose background task, at an upstream, it is about."""
-RESULT_TOKENS = "result tokens"
+RESULT_TOKENS = "agent-utilities/result tokens"
 """The key of a request's values for two numbers of its result: its tokens, and how many of them were given."""
+LEFT_OUT = "agent-utilities/left out"
+"""The key of a request's values for the names of the features whose preferences are left out."""
+UNFIT = "agent-utilities/unfit"
+"""The key of a request's values for the components that were changed or left out for its client: reasons by name."""
 HANDED_ON: Mapping[str, Any] = {"agent-utilities/handed-on": True}
 """The `_meta` of the placeholder of that result, while FastMCP and the SDK handle it."""
 _ABOUT_TOOLS = frozenset(("", "tools/list", "tools/call", "initialize", "server/discover"))
@@ -66,7 +70,8 @@ class Request:
         session: what outlasts it; None where each request stands alone.
         client: the client to notify of changes; None where it is not notified.
         caller: who sent it; None where its transport identifies nobody, such as stdio.
-        values: what each feature decided of the request, by the feature's name; no other feature reads it.
+        values: what each feature decided of the request, by the feature's name; no other feature reads it. Keys of the
+            server's own begin with `agent-utilities/`.
         is_dry: whether it only asks what would be; nothing is kept, started or counted for it.
         page: the items that it lists, each as it is sent.
         entered: the servers that it and its enclosing requests have entered; its own comes last.

@@ -21,7 +21,7 @@ from agent_utilities.seam.caller import Caller, Grant
 from agent_utilities.seam.events import Event
 from agent_utilities.seam.feature import BoundError, Feature, OwnTool, Refusal
 from agent_utilities.seam.host import Host
-from agent_utilities.seam.request import Call, Request
+from agent_utilities.seam.request import LEFT_OUT, Call, Request
 from agent_utilities.selection.merge import Narrowing, Narrowings
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.server.feature_order import Later, in_order, loaded, name_of
@@ -213,7 +213,7 @@ class FeatureList:
                 if not is_failure(error):
                     raise
                 logger.exception("%s prefers nothing for this request: it failed", name_of(each))
-                request.values.setdefault("left_out", []).append(name_of(each))
+                request.values.setdefault(LEFT_OUT, []).append(name_of(each))
             else:
                 request = request.preferring(preferences)
         return request

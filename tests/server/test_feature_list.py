@@ -12,6 +12,7 @@ from fastmcp.tools.base import ToolResult
 from agent_utilities import AgentServer, Feature, create_mcp_server
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.seam.feature import BoundError, OwnTool
+from agent_utilities.seam.request import Request
 from tests.server.in_process import web_of
 from tests.wire.wires import modern_request
 
@@ -150,6 +151,15 @@ async def never(*_: object) -> None:
 class TestNoAnswer:
     async def test_in_time_leaves_a_feature_out(self) -> None:
         await serves(server_of(*(feature(name=each, **{each: never}) for each in WAITED_FOR)))
+
+
+class TestValues:
+    async def test_of_a_feature_are_apart_from_the_servers_own_whatever_its_name(self) -> None:
+        async def narrow(self: Feature, request: Request) -> None:
+            request.values[self.name] = 5
+
+        for name in ("listed", "relayed", "unfit", "left_out", "upstreams", "tool of task"):
+            await serves(server_of(feature(name=name, narrow=narrow)))
 
 
 class TestPreferencesOfAWrongType:

@@ -20,15 +20,13 @@ from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.protocol.fit import GROUPS_KEY, KINDS, TOOL, Fit, Kind, fitted
 from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.seam.components import ForeignTool
-from agent_utilities.seam.request import LISTED, Request, request_in_force
+from agent_utilities.seam.request import LISTED, UNFIT, Request, request_in_force
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer
 
 logger = logging.getLogger("agent_utilities.wire")
 
-UNFIT = "unfit"
-"""The key of a request's values for the components that were changed or left out for its client: reasons by name."""
 _N_KEPT = 512
 """The most tools that are cached in wire form; longer lists are converted anew."""
 _LONGEST_KEPT = 16 << 10

@@ -33,7 +33,9 @@ from agent_utilities.seam.feature import BoundError, Refusal
 from agent_utilities.seam.host import CallRecord, find
 from agent_utilities.seam.request import (
     HANDED_ON,
+    LEFT_OUT,
     RELAYED,
+    UNFIT,
     Call,
     Request,
     RequestBegan,
@@ -54,7 +56,7 @@ from agent_utilities.selection.parse import read_meta
 from agent_utilities.server.answers import may_complete, may_use_task, set_cache
 from agent_utilities.server.callers import shorten
 from agent_utilities.server.entering import keep_for_task, request_of_task
-from agent_utilities.server.wire.lists import UNFIT, Lists
+from agent_utilities.server.wire.lists import Lists
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer
@@ -354,7 +356,7 @@ async def summarise(
         summary["unknown"] = unknown
     if absent := host.pending.absent(verdict.bounds):
         summary["absent"] = absent
-    if failed := request.values.get("left_out"):
+    if failed := request.values.get(LEFT_OUT):
         summary["left_out_features"] = failed
     parts = await host.features.summary(request, kind, decision)
     return {**summary, **{key: value for key, value in parts.items() if key not in summary}}
