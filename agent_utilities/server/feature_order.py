@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import entry_points
+from math import inf
 from pkgutil import resolve_name
+from typing import Any
+
+from pydantic import BaseModel
 
 from agent_utilities.errors import SettingsError
 from agent_utilities.runtime.waiting import is_failure
@@ -65,8 +69,10 @@ def in_order(features: Sequence[Feature]) -> tuple[Feature, ...]:
     """Return features sorted by their `before` and `after`, else in their original order.
 
     Raises:
-        SettingsError: their order is circular, or two have one name.
+        SettingsError: their order is circular, two have one name, or one declares what it can't.
     """
+    for each in features:
+        _check(each)
     if twice := [name for name, n in Counter(each.name for each in features if each.name).items() if n > 1]:
         hint = "put one in alone: requests and sessions keep their values by it"
         raise SettingsError("two features have this name", twice[0], "features", hint)
@@ -92,6 +98,33 @@ def in_order(features: Sequence[Feature]) -> tuple[Feature, ...]:
     return tuple(features[i] for i in order)
 
 
+def _all(values: object, kind: type) -> bool:
+    return isinstance(values, tuple) and all(isinstance(value, kind) for value in values)
+
+
+_DECLARED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (lambda value: isinstance(value, str), "a text"),
+    "settings": (lambda value: isinstance(value, BaseModel | None), "an instance of a pydantic model"),
+    **dict.fromkeys(("rights", "before", "after"), (lambda value: _all(value, str), 'names, such as ("access",)')),
+    **dict.fromkeys(("needs", "hears"), (lambda value: _all(value, type), "classes, such as (ToolCalled,)")),
+    "keeps": (lambda value: isinstance(value, type | None), "a dataclass"),
+    "limit_s": (
+        lambda value: value is None or (isinstance(value, int | float) and 0 < value < inf),
+        "seconds above 0, or None",
+    ),
+}
+"""What each attribute of a feature may be, and how that is said."""
+
+
+def _check(feature: Feature) -> None:
+    """Check what a feature declares, so that no request is the first to find out."""
+    for attribute, (may_be, what) in _DECLARED.items():
+        if not may_be(value := getattr(feature, attribute)):
+            raise SettingsError(
+                f"not what {attribute} may be", value, f"feature {name_of(feature)}", f"it takes {what}"
+            )
+
+
 def name_of(feature: object) -> str:
     """Return the name of a feature in messages."""
-    return getattr(feature, "name", "") or type(feature).__name__
+    return str(getattr(feature, "name", "") or type(feature).__name__)

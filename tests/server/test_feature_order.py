@@ -25,6 +25,7 @@ from agent_utilities import (
 )
 from agent_utilities.errors import InputError
 from agent_utilities.seam.feature import BoundError
+from agent_utilities.seam.request import ToolCalled
 from agent_utilities.selection.model import NameSet, Setting
 from agent_utilities.server.feature_list import FeatureList
 from agent_utilities.server.feature_order import in_order
@@ -57,6 +58,22 @@ class TestOrder:
             order(named("a", after=("b",)), named("b", after=("a",)))
         with pytest.raises(SettingsError, match="two features have this name: 'a'"):
             order(named("a"), named("b"), named("a"))
+
+    def test_what_can_not_be_declared_is_refused_by_its_name_before_any_request_finds_out(self) -> None:
+        wrong = {
+            "name": 5,
+            "settings": Timed,
+            "rights": "office.always",
+            "before": "access",
+            "after": None,
+            "needs": ("Usage",),
+            "hears": [ToolCalled],
+            "keeps": "dict",
+        }
+        limits = ("5", 0, -1.0, float("nan"), float("inf"))  # nan among its timers halts an event loop's others
+        for attribute, value in [*wrong.items(), *(("limit_s", limit) for limit in limits)]:
+            with pytest.raises(SettingsError, match=f"not what {attribute} may be"):
+                in_order([type("Declaring", (Feature,), {"name": "a", attribute: value})()])
 
 
 class Timed(BaseModel):
