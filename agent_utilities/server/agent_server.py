@@ -388,8 +388,9 @@ class AgentServer(FastMCP[Any]):
     def health(self) -> dict[str, Any]:
         """Return the body of `/ready`: `status`, the features' parts, and warnings."""
         status = "stopping" if self.stopping.is_draining else "ready" if self.operator_bounds.is_known else "starting"
-        health, warnings = {"status": status, **self.features.health()}, self.operator_bounds.warnings()
-        return {**health, "warnings": warnings} if warnings else health
+        own = {"status": status, "server": self.name, "warnings": self.operator_bounds.warnings()}
+        health = {key: value for key, value in self.features.health().items() if key not in own}
+        return {"status": status, **health, **({"warnings": own["warnings"]} if own["warnings"] else {})}
 
     # -- serving -----------------------------------------------------------------------------------------------------
 

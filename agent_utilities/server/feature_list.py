@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar, get_type_hints
 
 from fastmcp.tools.base import Tool
 from opentelemetry import trace
+from pydantic_core import to_json
+from starlette.routing import BaseRoute
 
 from agent_utilities.catalog.model import ComponentKind, entry
 from agent_utilities.errors import SettingsError
@@ -220,9 +225,7 @@ class FeatureList:
 
     async def tools_at_head(self, request: Request, decision: Decision) -> list[Tool]:
         """Return the features' own tools before a list, without those that have a catalog's name or are denied."""
-        heads = await self._answers(
-            Feature.tools_at_head, list | tuple, lambda each: each.tools_at_head(request, decision)
-        )
+        heads = await self._answers(Feature.tools_at_head, _as_list, lambda each: each.tools_at_head(request, decision))
         tools = [tool for head in heads for tool in head]
         return [tool for tool in tools if _is_open(tool, request) and tool.name not in decision.permitted_names]
 
@@ -251,10 +254,14 @@ class FeatureList:
         refusal: Refusal | None = None
         for each in self._with(Feature.after_request):
             with left_out(each):
+                handed = {
+                    key: copy(value) if isinstance(value, dict | list) else value for key, value in result.items()
+                }
                 try:
-                    changed = _of_kind(dict, await _in_time(each, each.after_request(request, result, call)))
+                    changed = _of_kind(dict, await _in_time(each, each.after_request(request, handed, call)))
                     if _listed(request.method, changed) != _listed(request.method, result):
                         raise ValueError("it changed which components are listed")
+                    to_json(list(_new_in(changed, result)))
                     result = changed
                 except Refusal as withheld:  # the others are called all the same: what they count is counted
                     refusal = withheld
@@ -265,19 +272,23 @@ class FeatureList:
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
         """Return the features' parts of the summary beside a list."""
         return _joined(
-            await self._answers(Feature.summary, Mapping, lambda each: each.summary(request, kind, decision))
+            await self._answers(Feature.summary, _as_json, lambda each: each.summary(request, kind, decision))
         )
 
     async def instructions(self, request: Request) -> Sequence[str]:
         """Return the features' parts of the instructions for models, in order."""
-        texts = await self._answers(Feature.instructions, str | None, lambda each: each.instructions(request))
+        texts = await self._answers(
+            Feature.instructions, partial(_of_kind, str | None), lambda each: each.instructions(request)
+        )
         return [text for text in texts if text]
 
-    async def _answers(self, method: Any, kind: Any, ask: Callable[[Feature], Awaitable[_T]]) -> list[_T]:
+    async def _answers(
+        self, method: Any, read: Callable[[Any], _T], ask: Callable[[Feature], Awaitable[Any]]
+    ) -> list[_T]:
         answers: list[_T] = []
         for each in self._with(method):
             with left_out(each):
-                answers.append(_of_kind(kind, await _in_time(each, ask(each))))
+                answers.append(read(await _in_time(each, ask(each))))
         return answers
 
     def keeping_ms(self, request: Request, kind: ComponentKind) -> int | None:
@@ -292,25 +303,25 @@ class FeatureList:
 
     def start_lines(self) -> list[str]:
         """Return the features' lines of the startup message."""
-        return [line for lines in self._at_once(Feature.start_lines, list | tuple) for line in lines]
+        return [line for lines in self._at_once(Feature.start_lines, _as_list) for line in lines]
 
     def routes(self) -> list[Any]:
-        return [route for routes in self._at_once(Feature.routes, list | tuple) for route in routes]
+        return [route for routes in self._at_once(Feature.routes, _as_routes) for route in routes]
 
     def health(self) -> dict[str, Any]:
         """Return the features' parts of `/ready`."""
-        return _joined(self._at_once(Feature.health, Mapping))
+        return _joined(self._at_once(Feature.health, _as_json))
 
     def register_metrics(self, registry: Any) -> None:
         for each in self._with(Feature.register_metrics):
             with left_out(each):
                 each.register_metrics(registry)
 
-    def _at_once(self, method: Callable[[Any], _T], kind: Any) -> list[_T]:
+    def _at_once(self, method: Callable[[Any], Any], read: Callable[[Any], _T]) -> list[_T]:
         answers: list[_T] = []
         for each in self._with(method):
             with left_out(each):
-                answers.append(_of_kind(kind, getattr(each, method.__name__)()))
+                answers.append(read(getattr(each, method.__name__)()))
         return answers
 
     def running(self) -> tuple[Feature, ...]:
@@ -337,6 +348,32 @@ def _listed(method: str, result: Mapping[str, Any]) -> list[Any] | None:
     """Return the names or URIs in a list, in order; None for any other result."""
     kind = KINDS.get(method)
     return None if kind is None else [item[kind.key] for item in result[kind.field]]
+
+
+def _new_in(changed: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the values of a result that a feature has put in; of a list or an object those in it."""
+    for key, value in changed.items():
+        before = result.get(key)
+        if isinstance(value, list) and isinstance(before, list):
+            same = set(map(id, before))
+            yield from (each for each in value if id(each) not in same)
+        elif value is not before and value != before:
+            yield value
+
+
+def _as_json(part: Any) -> dict[str, Any]:
+    """Return a mapping as it is written, apart from the feature's own; what can't be written fails here."""
+    text = json.dumps(_of_kind(Mapping, part), allow_nan=False, ensure_ascii=False)
+    text.encode()  # lone surrogates are not
+    return dict(json.loads(text))
+
+
+_as_text = partial(_of_kind, str | None)
+_as_list = partial(_of_kind, list | tuple)
+
+
+def _as_routes(routes: Any) -> list[BaseRoute]:
+    return [_of_kind(BaseRoute, route) for route in _as_list(routes)]
 
 
 def _is_open(tool: Tool, request: Request) -> bool:

@@ -170,3 +170,61 @@ class TestPreferencesOfAWrongType:
                 return Preferences(**wrong)
 
             await serves(server_of(feature(prefer=prefer)))
+
+
+CIRCLE: dict[str, Any] = {}
+CIRCLE["within"] = CIRCLE
+UNWRITABLE: tuple[object, ...] = (object(), {1}, b"\xff", CIRCLE, {object(): 1})
+
+
+def saying(value: object, *methods: str) -> Feature:
+    """Return a feature that says a value by some methods."""
+
+    async def after_request(self: Feature, request: object, result: dict[str, Any], call: object) -> dict[str, Any]:
+        return {**result, "mine": value}
+
+    async def summary(self: Feature, *_: object) -> Mapping[str, Any]:
+        return {"mine": value}
+
+    def health(self: Feature) -> Mapping[str, Any]:
+        return {"mine": value}
+
+    every = {"after_request": after_request, "summary": summary, "health": health}
+    return feature(**{method: every[method] for method in methods})
+
+
+class TestWhatCanNotBeWritten:
+    """Over stdio it hung its request and ended the server, over HTTP it was half a response."""
+
+    async def test_leaves_its_feature_out(self) -> None:
+        for value in UNWRITABLE:
+            await serves(server_of(saying(value, "after_request", "summary", "health")))
+
+    async def test_is_what_json_has_no_word_for_too(self) -> None:
+        for value in (float("nan"), "\ud800"):
+            await serves(server_of(saying(value, "summary", "health")))
+
+    async def test_of_routes_leaves_the_others_where_they_are(self) -> None:
+        for route in (object(), None, "/path"):
+            async with web_of(server_of(feature(routes=lambda self, route=route: [route]))) as web:
+                assert (await web.get("/nothing/there")).status_code == 404
+
+    async def test_a_result_that_is_half_changed_when_its_feature_fails_is_as_it_was(self) -> None:
+        async def after_request(self: Feature, request: object, result: dict[str, Any], call: object) -> Any:
+            result.setdefault("content", []).append({"type": "text", "text": "half"})
+            result["isError"] = True
+            raise RuntimeError
+
+        async with web_of(server_of(feature(after_request=after_request))) as web:
+            result = (await call(web, "ls"))["result"]
+        assert [each["text"] for each in result["content"]] == ["done"]
+        assert not result.get("isError")
+
+
+class TestHealth:
+    async def test_says_what_the_server_itself_says_whatever_a_feature_does(self) -> None:
+        said = {"status": "ok", "server": "another", "warnings": ["none"], "mine": 1}
+        async with web_of(server_of(feature(health=lambda self: said))) as web:
+            answer = await web.get("/ready")
+        assert answer.status_code == 200
+        assert {"status": "ready", "server": "x", "mine": 1}.items() <= answer.json().items()
