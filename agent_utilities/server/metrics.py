@@ -15,7 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from agent_utilities.policy.decision import Decision
-from agent_utilities.runtime.waiting import in_turns
+from agent_utilities.runtime.waiting import in_turns, left_out
 from agent_utilities.seam.events import Decided, Event, RequestRefused, RequestServed
 from agent_utilities.seam.request import ToolsListed
 from agent_utilities.selection.model import ANSWERED
@@ -85,6 +85,30 @@ class _Lists(Collector):
             yield family
 
 
+class _Registry(CollectorRegistry):
+    """A registry in whose text a collector that fails is left out, with none of the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._collectors: dict[Collector, None] = {}
+
+    def register(self, collector: Collector) -> None:
+        super().register(collector)
+        self._collectors[collector] = None
+
+    def unregister(self, collector: Collector) -> None:
+        super().unregister(collector)
+        del self._collectors[collector]
+
+    def text(self) -> bytes:
+        """Return the exposition in Prometheus' text format."""
+        parts: list[bytes] = []
+        for each in self._collectors:
+            with left_out(each):
+                parts.append(generate_latest(each))
+        return b"".join(parts)
+
+
 class Metrics:
     """The metrics of one server, in two registries of its own: for everybody, and for counts of denied tools."""
 
@@ -92,7 +116,7 @@ class Metrics:
     hears = (RequestServed, RequestRefused, Decided, ToolsListed)
 
     def __init__(self, server: AgentServer) -> None:
-        self._registry, self._of_denied = CollectorRegistry(), CollectorRegistry()
+        self._registry, self._of_denied = _Registry(), _Registry()
         counter = partial(Counter, registry=self._registry)
         self._requests = counter("mcp_requests", "MCP requests served.", ["method", "outcome"])
         self._refused = counter("mcp_refused_requests", "HTTP requests refused unserved.", ["status"])
@@ -142,4 +166,4 @@ class Metrics:
 
     def text(self, *, tells_denied: bool) -> bytes:
         """Return the exposition in Prometheus' text format, with counts of denied tools only if `tells_denied`."""
-        return generate_latest(self._registry) + (generate_latest(self._of_denied) if tells_denied else b"")
+        return self._registry.text() + (self._of_denied.text() if tells_denied else b"")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fastmcp.tools.base import ToolResult
+from prometheus_client import CollectorRegistry, Gauge
 
 from agent_utilities import AgentServer, Feature, create_mcp_server
 from agent_utilities.policy.curation import Preferences
@@ -228,3 +229,19 @@ class TestHealth:
             answer = await web.get("/ready")
         assert answer.status_code == 200
         assert {"status": "ready", "server": "x", "mine": 1}.items() <= answer.json().items()
+
+
+class TestMetrics:
+    async def test_that_fail_are_left_out_with_none_of_the_others(self) -> None:
+        def register_metrics(self: Feature, registry: CollectorRegistry) -> None:
+            Gauge("mine_that_fails", "Fails.", registry=registry).set_function(lambda: 1 / 0)
+            Gauge("mine", "Is there.", registry=registry)
+            Gauge("mcp_requests_total", "The server's own.", registry=registry)
+
+        async with web_of(server_of(feature(register_metrics=register_metrics))) as web:
+            await post(web, "tools/list")
+            answer = await web.get("/metrics")
+        assert answer.status_code == 200
+        assert "\nmine 0.0" in answer.text
+        assert "\nmcp_requests_total{" in answer.text
+        assert "mine_that_fails" not in answer.text
