@@ -73,7 +73,6 @@ class Request:
         values: what each feature decided of the request, by the feature's name; no other feature reads it. Keys of the
             server's own begin with `agent-utilities/`.
         is_dry: whether it only asks what would be; nothing is kept, started or counted for it.
-        page: the items that it lists, each as it is sent.
         entered: the servers that it and its enclosing requests have entered; its own comes last.
     """
 
@@ -86,7 +85,6 @@ class Request:
     caller: Caller | None = None
     values: dict[str, Any] = field(default_factory=dict)
     is_dry: bool = False
-    page: list[dict[str, Any]] = field(default_factory=list)
     entered: tuple[Entered, ...] = ()
 
     @property

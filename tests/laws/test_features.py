@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import is_dataclass, replace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,9 +18,10 @@ from agent_utilities.catalog.model import Catalog, entry
 from agent_utilities.policy.bounds import Bounds
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.seam.caller import Grant
+from agent_utilities.seam.events import Event
 from agent_utilities.seam.feature import BoundError, OwnTool
 from agent_utilities.seam.host import Host, Pending
-from agent_utilities.seam.request import Call
+from agent_utilities.seam.request import Call, RequestOver, ToolsListed
 from agent_utilities.selection.merge import Effective
 from agent_utilities.selection.model import NameSet, Selection, Setting
 from tests.laws.given import Spelled, plain_permitted
@@ -255,3 +258,44 @@ def test_every_method_is_tried() -> None:
         if callable(value) and not name.startswith("_")
     }
     assert methods == {*TRICKS, *untried, "know_everything"}
+
+
+def dicts_in(value: Any, seen: set[int]) -> Iterator[dict[str, Any]]:
+    """Yield the dicts that can be reached from a value by its attributes and items."""
+    if id(value) in seen or isinstance(value, str | bytes | int | float | type | ModuleType):
+        return
+    seen.add(id(value))
+    if isinstance(value, dict):
+        yield value
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    fields = [getattr(value, field.name) for field in dataclasses.fields(value)] if is_dataclass(value) else []
+    for each in (*inner, *fields):
+        yield from dicts_in(each, seen)
+
+
+class Painting(Feature):
+    """Writes into each listed item that its requests lead it to."""
+
+    name = "painting"
+
+    def paint(self, request: Request) -> None:
+        bare = replace(request, entered=())  # the servers themselves
+        for item in dicts_in(bare, set()):
+            if item.get("name") in NAMES:
+                item["description"] = "for you alone"
+
+    async def summary(self, request: Request, kind: object, decision: object) -> Mapping[str, Any]:
+        self.paint(request)
+        return {}
+
+    def notify(self, event: Event) -> None:
+        if isinstance(event, ToolsListed | RequestOver):
+            self.paint(event.request)
+
+
+@pytest.mark.anyio
+async def test_no_feature_is_led_to_what_another_callers_list_is_made_of() -> None:
+    async with web_of(server_of({}, Painting(), [])) as web:
+        for _ in range(3):
+            tools = (await post(web, "tools/list", {}, {}))["result"]["tools"]
+            assert {tool["description"] for tool in tools} == {"real"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -35,6 +36,8 @@ _N_PAGES = 16
 """The most lists of tools that are cached in wire form; callers with the same list share one."""
 
 
+page_in_force: ContextVar[list[dict[str, Any]] | None] = ContextVar("agent_utilities_page", default=None)
+"""The items of the list that is being made, each as it is sent; callers share them, so no feature is given them."""
 _Page = list[tuple[Any, Fit]]
 """Definitions, each with its wire form for clients."""
 
@@ -66,9 +69,9 @@ class Lists:
         ctx: ServerRequestContext[Any, Any],
         params: mcp_types.PaginatedRequestParams | None,
     ) -> Any:
-        """Return a page without its components, which the request has by then: the SDK's handler, around FastMCP's."""
-        request = request_in_force()
-        if request is None:
+        """Return a page without its components, which are in force by then: the SDK's handler, around FastMCP's."""
+        request, items = request_in_force(), page_in_force.get()
+        if request is None or items is None:
             return await list_them(ctx, params)
         is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         # Where a client in this process is handed the result itself, what is in it can't be shared.
@@ -77,7 +80,7 @@ class Lists:
             with bind_request_context(ctx):
                 tools = await self._server.list_tools()
             if (page := await self._page(tools, is_modern=is_modern)) is not None:
-                self._put(kind, page, request)
+                self._put(kind, page, request, items)
                 return mcp_types.ListToolsResult(tools=[])
             request.values[LISTED] = tools
         result = await list_them(ctx, params)
@@ -90,7 +93,7 @@ class Lists:
         ]
         if not is_shared:
             page = [(definition, replace(fit, item=deepcopy(fit.item))) for definition, fit in page]
-        self._put(kind, page, request)
+        self._put(kind, page, request, items)
         return result.model_copy(update={name: []})
 
     async def _page(self, tools: Sequence[Any], *, is_modern: bool) -> _Page | None:
@@ -111,11 +114,11 @@ class Lists:
                 self._pages[key] = before
         return before[2]
 
-    def _put(self, kind: Kind, page: _Page, request: Request) -> None:
-        """Put a page's components in the request, and report those that its client does not get as they are."""
+    def _put(self, kind: Kind, page: _Page, request: Request, items: list[dict[str, Any]]) -> None:
+        """Add a page's components to a list's items, and report those that its client does not get as they are."""
         for definition, fit in page:
             if fit.item is not None:
-                request.page.append(fit.item)
+                items.append(fit.item)
             if fit.problem:
                 self._tell(kind, definition, fit, request)
 

@@ -56,7 +56,7 @@ from agent_utilities.selection.parse import read_meta
 from agent_utilities.server.answers import may_complete, may_use_task, set_cache
 from agent_utilities.server.callers import shorten
 from agent_utilities.server.entering import keep_for_task, request_of_task
-from agent_utilities.server.wire.lists import Lists
+from agent_utilities.server.wire.lists import Lists, page_in_force
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer
@@ -220,12 +220,17 @@ class Wire:
         return {**whole, "_meta": {**theirs, **ours} if isinstance(theirs, dict) else ours} if ours else whole
 
     async def _list(self, ctx: _Context, call_next: CallNext, request: Request, kind: ComponentKind) -> HandlerResult:
-        result = await call_next(ctx)
+        items: list[dict[str, Any]] = []
+        token = page_in_force.set(items)
+        try:
+            result = await call_next(ctx)
+        finally:
+            page_in_force.reset(token)
         self._note(ctx, request.verdict, kind)
         if not isinstance(result, dict):
             return result
         field = fit.KINDS[ctx.method].field
-        result[field] = [*result[field], *request.page]
+        result[field] = [*result[field], *map(dict, items)]  # other callers are sent what these are copies of
         decision = request.verdict.decisions.get((self._host.surface, kind))
         summary = await summarise(self._host, request, kind, decision)
         result["_meta"] = {**(result.get("_meta") or {}), META_KEY: summary}
