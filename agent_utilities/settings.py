@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretBytes, SecretStr, ValidationError
 
 from agent_utilities.errors import SettingsError, said_of
 from agent_utilities.selection.model import Policy
@@ -196,6 +196,11 @@ _NAMES = ("auth_scopes", "auth_absent", "audit_arguments", "features")
 """Settings that are lists in a file, and comma-separated in the environment."""
 TABLES = ("auth", "audit")
 """Tables of a file whose keys are settings: `[auth] issuer` is `auth_issuer`."""
+OPTIONS = frozenset(
+    "transport host port drain list_tools list as_json json log_level version help_all help install_completion "
+    "show_completion config_file profiles files yes name capability skills".split()
+)
+"""Names of what the command line, the environment and files have beside settings and selections."""
 
 
 def variable(field: str) -> str:
@@ -238,14 +243,19 @@ def checked(by_field: Mapping[str, FileSetting], kind: type[_M] = Settings) -> _
         settings = kind.model_validate({field: value for field, value in values.items() if value != ""})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        field = str(first["loc"][0])
-        raise SettingsError(
-            f"{field} can't be read", values[field], by_field[field].source, said_of(first["msg"])
-        ) from None
+        wrong = [field for field in values if field in first["loc"][:1]] or list(values)  # of one, or of all together
+        given = ", ".join("…" if _is_secret(kind, field) else str(values[field]) for field in wrong)
+        source = ", ".join(by_field[field].source for field in wrong) or kind.__name__
+        raise SettingsError(f"{', '.join(wrong)} can't be read", given, source, said_of(first["msg"])) from None
     if isinstance(settings, Settings):
         sources = [by_field[field].source if field in by_field else "" for field in _LISTS]
         check_hosts(settings.allowed_hosts, settings.allowed_origins, *sources)
     return settings
+
+
+def _is_secret(kind: type[BaseModel], field: str) -> bool:
+    annotation = kind.model_fields[field].annotation
+    return not {SecretStr, SecretBytes}.isdisjoint((annotation, *get_args(annotation)))
 
 
 def of_fastmcp(error: ValueError) -> SettingsError | None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from fastmcp.tools.base import Tool
 from opentelemetry import trace
+from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.routing import BaseRoute
 
@@ -107,7 +108,7 @@ class FeatureList:
         self._take()
         for each in self._features:
             if each.settings is not None:
-                each.settings = operator.declared(type(each.settings))
+                each.settings = _read(each, type(each.settings), operator)
         self.attach(host)
         self._is_complete = True
 
@@ -327,6 +328,16 @@ class FeatureList:
     def running(self) -> tuple[Feature, ...]:
         """Return the features with work beside the server."""
         return self._with(Feature.run)
+
+
+def _read(feature: Feature, kind: type[BaseModel], operator: Operator) -> BaseModel:
+    try:
+        return operator.declared(kind)
+    except BaseException as error:
+        if isinstance(error, SettingsError) or not is_failure(error):
+            raise
+        what = f"its settings can't be read: {type(error).__name__}"
+        raise SettingsError(what, kind.__name__, name_of(feature), "see its validators") from error
 
 
 async def _in_time(feature: Feature, answer: Awaitable[_T]) -> _T:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, get_args, get_type_hints
 
 import pytest
 from mcp.shared.exceptions import MCPError as McpError
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretStr, create_model, field_validator, model_validator
 
 from agent_utilities import (
     Call,
@@ -23,10 +24,12 @@ from agent_utilities import (
     SettingsError,
     create_mcp_server,
 )
+from agent_utilities.cli.gateway_options import GatewayOptions
 from agent_utilities.errors import InputError
 from agent_utilities.seam.feature import BoundError
 from agent_utilities.seam.request import ToolCalled
 from agent_utilities.selection.model import NameSet, Setting
+from agent_utilities.server.command_line.options import Options
 from agent_utilities.server.feature_list import FeatureList
 from agent_utilities.server.feature_order import in_order
 from agent_utilities.settings_file import settings_of
@@ -85,6 +88,17 @@ class Shop(Feature):
     settings = Timed()
 
 
+def declaring(model: BaseModel) -> Feature:
+    made: Feature = type("Declaring", (Feature,), {"name": "declaring", "settings": model})()
+    return made
+
+
+def spelled(options: type) -> list[str]:
+    """Return how options are spelled on the command line, where not as their fields."""
+    made = [each for hint in get_type_hints(options, include_extras=True).values() for each in get_args(hint)[1:]]
+    return [name for each in made for name in (each.param_decls or ()) if name.startswith("--")]
+
+
 class TestSettings:
     @every("by", ["environment", "file"])
     def test_what_the_operator_says_is_there_before_anything_is_served(self, by: str, tmp_path: Path) -> None:
@@ -127,6 +141,62 @@ class TestSettings:
             create_mcp_server("x", environ={}, features=[Second()]).complete()
         with pytest.raises(SettingsError, match=r"'-1' \(from env MCP_SHOP_OPENS\)"):
             create_mcp_server("x", environ={"MCP_SHOP_OPENS": "-1"}, features=[Shop()]).complete()
+
+    def test_no_setting_takes_an_option_of_every_command_line_away(self) -> None:
+        own = {field.name for kind in (Options, GatewayOptions) for field in dataclasses.fields(kind)}
+        shown = {name.strip("-").replace("-", "_") for kind in (Options, GatewayOptions) for name in spelled(kind)}
+        for name in {*own, *shown, "help", "profiles", "config_file", "auth"}:
+            made = create_model("Made", **{name: (str, "")})  # type: ignore[call-overload]
+            with pytest.raises(SettingsError, match=f"two settings have this name: '{name}'"):
+                create_mcp_server("x", environ={}, features=[declaring(made())]).complete()
+
+    def test_what_settings_say_of_one_another_is_refused_by_the_names_that_were_given(self) -> None:
+        class Opening(BaseModel):
+            shop_opens: int = 8
+            shop_closes: int = 18
+
+            @model_validator(mode="after")
+            def check(self) -> Self:
+                if self.shop_opens >= self.shop_closes:
+                    raise ValueError("it closes before it opens")
+                return self
+
+        server = create_mcp_server("x", environ={"MCP_SHOP_OPENS": "20"}, features=[declaring(Opening())])
+        with pytest.raises(SettingsError, match=r"'20' \(from env MCP_SHOP_OPENS\); it closes before"):
+            server.complete()
+
+    def test_help_shows_a_description_as_it_is_written(self, capsys: pytest.CaptureFixture[str]) -> None:
+        class Marked(BaseModel):
+            shop_mark: str = Field(default="", description="Ends at [/items] of a [list].")
+
+        with pytest.raises(SystemExit) as left:
+            create_mcp_server("x", environ={}, features=[declaring(Marked())]).cli(["--help"])
+        assert not left.value.code
+        assert "Ends at [/items] of a [list]." in capsys.readouterr().out
+
+    def test_no_message_has_a_secret_in_it(self) -> None:
+        class Keys(BaseModel):
+            shop_key: SecretStr | None = Field(default=None, min_length=12)
+
+        server = create_mcp_server("x", environ={"MCP_SHOP_KEY": "hunter2"}, features=[declaring(Keys())])
+        with pytest.raises(SettingsError, match="shop_key can't be read") as refused:
+            server.complete()
+        assert "hunter2" not in str(refused.value)
+
+    def test_a_validator_that_fails_otherwise_is_named_by_its_feature(self) -> None:
+        for error in (KeyError("x"), RuntimeError("x"), SystemExit(3)):
+
+            class Failing(BaseModel):
+                shop_n: int = 1
+
+                @field_validator("shop_n")
+                @classmethod
+                def check(cls, value: int, error: Any = error) -> int:
+                    raise error
+
+            server = create_mcp_server("x", environ={"MCP_SHOP_N": "2"}, features=[declaring(Failing())])
+            with pytest.raises(SettingsError, match=rf"{type(error).__name__}.*from declaring"):
+                server.complete()
 
     def test_a_projects_file_says_neither_which_features_there_are_nor_what_they_do(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

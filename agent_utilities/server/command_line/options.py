@@ -142,7 +142,9 @@ def _declared(model: Any) -> list[tuple[str, Any, Any]]:
             name,
             Annotated[
                 str | None,
-                option(help=field.description or "", env=f"MCP_{name.upper()}", metavar="VALUE", panel=_FEATURES),
+                option(
+                    help=_plain(field.description or ""), env=f"MCP_{name.upper()}", metavar="VALUE", panel=_FEATURES
+                ),
             ],
             dataclasses.field(default=None, metadata={_FEATURES: True}),
         )
@@ -172,6 +174,11 @@ def options_type(base: type[_O], declared: Iterable[Any] = ()) -> type[_O]:
     )
 
 
+def _plain(text: str) -> str:
+    """Return a text of which rich reads nothing as markup."""
+    return text.replace("[", "\\[")
+
+
 def _attribute(spelling: str) -> str:
     return spelling.removeprefix("--").replace("-", "_")
 
@@ -180,7 +187,7 @@ def _annotation(spelling: str, field: Field) -> Any:
     main = field.spellings("cli")[0]
     panel = _LISTED if field.name in (*SEARCHING, "pins", "query", "top_k") else _BOUNDS
     few = field.name in _FEW_SET or spelling not in (main, "--toolsets")
-    help, env = field.help.replace("[", "\\["), field.spellings("env")[0]
+    help, env = _plain(field.help), field.spellings("env")[0]
     if spelling in _MORE_THAN_ONE:
         help = _MORE_THAN_ONE[spelling]
     elif spelling != main:

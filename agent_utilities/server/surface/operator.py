@@ -19,7 +19,7 @@ from agent_utilities.selection.merge import Effective, effective, final_off, mer
 from agent_utilities.selection.model import NO_NAMES, NOTHING, Selection
 from agent_utilities.selection.parse import read_env
 from agent_utilities.selection.profiles import FileSetting, SettingsFiles
-from agent_utilities.settings import VARIABLES, Settings, option, read_settings, variable
+from agent_utilities.settings import OPTIONS, TABLES, VARIABLES, Settings, option, read_settings, variable
 from agent_utilities.settings_file import VARIABLE as CONFIG_FILE
 from agent_utilities.settings_file import named_features, read_files
 
@@ -64,7 +64,7 @@ class Operator:
             SettingsError: a name is taken.
         """
         self._is_declared, self.models = True, tuple(models)
-        known = {*Settings.model_fields}
+        known = {*Settings.model_fields, *TABLES, *OPTIONS}
         for model in self.models:
             for name in model.model_fields:
                 if name in known or field_of(name, "file") is not None:
