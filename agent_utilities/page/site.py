@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
@@ -39,9 +40,13 @@ from agent_utilities.seam.panel import Action, PageError, Panel, Reader, Table
 logger = logging.getLogger("agent_utilities.page")
 
 FOLDER = Path(__file__).parent
+_LOOK_S = 30.0
+"""Seconds that a panel may take; one that its reader has gone from is not to go on for ever."""
 _SIGN = r"[=+\-@\u2212\uff0b-\uff0d\uff1d\uff20\ufe62-\ufe6b]"
 _FORMULA = re.compile(rf"""(^|[,;|"'\t\r\n])(?=[\s\u200b-\u200f\u2060\ufeff]*{_SIGN})|^(?=[\t\r\n])""")
 """Matches where a spreadsheet may see a formula begin, whatever character it takes for the end of a cell."""
+_NOT_IN_FILES = re.compile(r"[^\w .-]", re.ASCII)
+"""Matches what a header can't have in the name of a file, or a browser not in its folder."""
 
 _PANELS = (SURFACE, PROMPT, servers.PANEL, CALLS, USAGE, words.PANEL, SESSIONS, TOOL)
 """In the order of the navigation."""
@@ -69,7 +74,8 @@ class Site:
     def __init__(self, host: Host, key: str, tail: Tail) -> None:
         self._host, self._tail, self._templates = host, tail, _environment()
         self.door = Door(AuthContextMiddleware(self._router()), host, key, self._refused)
-        self._panels = {**{each.name: each for each in host.offered(Panel)}, **PANELS}
+        offered = [each for each in host.offered(Panel) if isinstance(each, Panel)]
+        self._panels = {**{each.name: each for each in offered}, **PANELS}
         """By name; one of a feature's stands in place of none of ours."""
         self._rows: LRUCache[tuple[int, str], str] = LRUCache(N_KEPT)
         """Calls rendered as HTML rows, by a call's number and where the application is mounted."""
@@ -98,11 +104,16 @@ class Site:
         query = request.query_params
         request.state.tail = self._tail
         try:
-            values = await panel.look(self._host, request.state.reader, request)
+            async with asyncio.timeout(_LOOK_S):
+                values = await panel.look(self._host, request.state.reader, request)
+            if panel.name not in PANELS:
+                values = {"tables": values["tables"]}
             if query.get("format") == "json":
                 return _as_json(values["tables"])
             if query.get("format") == "csv":
                 return _as_csv(values["tables"], query.get("table", next(iter(values["tables"]), "")))
+            template = f"{panel.name}.html" if panel.name in PANELS else "tables.html"
+            return self._html(request, template, {**values, "panel": panel}, part=query.get("part", ""))
         except AgentUtilitiesError as error:
             return self._message(request, str(error), 400, panel)
         except BaseException as error:
@@ -110,8 +121,6 @@ class Site:
                 raise
             logger.exception("the panel %s can't be shown", panel.name)
             return self._message(request, "This panel can't be shown: it failed, see the server's log.", 500, panel)
-        template = f"{panel.name}.html" if panel.name in PANELS else "tables.html"
-        return self._html(request, template, {**values, "panel": panel}, part=query.get("part", ""))
 
     def _is_there(self, panel: Panel) -> bool:
         """Whether a server has anything for a panel; one of a feature's that fails takes no other along."""
@@ -276,7 +285,7 @@ def _as_csv(tables: Mapping[str, Table], name: str) -> Response:
     rows = csv.writer(written, quoting=csv.QUOTE_ALL)
     for row in (tables[name].columns, *tables[name].rows):
         rows.writerow([_cell(value) for value in row])
-    headers = {"content-disposition": f'attachment; filename="{name}.csv"'}
+    headers = {"content-disposition": f'attachment; filename="{_NOT_IN_FILES.sub("_", name)}.csv"'}
     return Response(written.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastmcp.server.auth import AuthProvider
@@ -13,7 +14,7 @@ from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.compat.fastmcp_server import low_level_server
 from agent_utilities.policy.bounds import Bounds
 from agent_utilities.runtime.waiting import left_out
-from agent_utilities.seam.host import CallRecord, Completions, Host, Pending, RequestStates, WireMiddleware
+from agent_utilities.seam.host import CallRecord, Completions, Host, Pending, QuotaSource, RequestStates, WireMiddleware
 from agent_utilities.seam.session import Share
 from agent_utilities.selection.model import Selection
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer
 
 _T = TypeVar("_T")
+_NEVER_LEFT_OUT = (AuthProvider, CallRecord, QuotaSource)
+"""Kinds of offers without which more would be permitted or less recorded: where one fails, so does what asks for it."""
 
 
 class Offers:
@@ -36,7 +39,12 @@ class Offers:
         self._take(kind, make)
 
     def offered(self, kind: type[_T]) -> Sequence[_T]:
-        return [offered for make in self._makers.get(kind, ()) if (offered := make()) is not None]
+        found: list[_T] = []
+        for make in self._makers.get(kind, ()):
+            with nullcontext() if kind in _NEVER_LEFT_OUT else left_out(make):
+                if (offered := make()) is not None:
+                    found.append(offered)
+        return found
 
     def _take(self, kind: type, make: Callable[[], Any]) -> None:
         server = self._server

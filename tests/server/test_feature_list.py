@@ -6,13 +6,19 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import httpx2
 import pytest
+from fastmcp.server.auth import AuthProvider
 from fastmcp.tools.base import ToolResult
 from prometheus_client import CollectorRegistry, Gauge
 
 from agent_utilities import AgentServer, Feature, create_mcp_server
+from agent_utilities.page import site
+from agent_utilities.page.feature import Page
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.seam.feature import BoundError, OwnTool
+from agent_utilities.seam.host import Host, Pending, QuotaSource, StartLink
+from agent_utilities.seam.panel import Panel, Table
 from agent_utilities.seam.request import Request
 from tests.server.in_process import web_of
 from tests.wire.wires import modern_request
@@ -245,3 +251,75 @@ class TestMetrics:
         assert "\nmine 0.0" in answer.text
         assert "\nmcp_requests_total{" in answer.text
         assert "mine_that_fails" not in answer.text
+
+
+def offering(kind: Any, make: Callable[[], Any]) -> Feature:
+    def attach(self: Feature, host: Host) -> None:
+        Feature.attach(self, host)
+        host.offer(kind, make)
+
+    return feature(name="", attach=attach)
+
+
+async def panels_of(*panels: Any) -> list[httpx2.Response]:
+    """Return the page of calls, and what a panel named `bad` answers as a page, as JSON and as CSV."""
+    server = server_of(*(offering(Panel, each) for each in panels))
+    async with web_of(server) as web:
+        key = next(each for each in server.features if isinstance(each, Page)).key
+        await web.get(f"/?key={key}")
+        return [await web.get(f"/page/{path}") for path in ("calls", "bad", "bad?format=json", "bad?format=csv")]
+
+
+class TestOffers:
+    async def test_one_that_fails_is_missing_and_none_of_the_others(self) -> None:
+        def fail() -> Any:
+            raise SystemExit(3)
+
+        await serves(server_of(offering(Pending, fail), offering(StartLink, fail)))
+        calls, _, as_json, _ = await panels_of(fail, lambda: "no panel", lambda: Panel("bad", "Good", rows))
+        assert (calls.status_code, as_json.json()) == (200, {"t": [{"a": 1}]})
+
+    async def test_one_without_which_more_would_be_permitted_fails_who_asks_for_it(self) -> None:
+        def fail() -> Any:
+            raise RuntimeError
+
+        server = server_of()
+        for kind in (AuthProvider, QuotaSource):
+            server.offer(kind, fail)
+            with pytest.raises(RuntimeError):
+                server.offered(kind)
+
+
+async def rows(*_: object) -> dict[str, Any]:
+    return {"tables": {"t": Table(("a",), [(1,)])}, "reader": None, "panels": [], "form_key": ""}
+
+
+class TestPanels:
+    async def test_one_that_shows_no_tables_or_nothing_in_time_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def nothing(*_: object) -> Any:
+            return None
+
+        async def no_tables(*_: object) -> Any:
+            return {}
+
+        async def leaves(*_: object) -> Any:
+            raise SystemExit(3)
+
+        monkeypatch.setattr(site, "_LOOK_S", 0.05)
+        for look in (nothing, no_tables, leaves, never):
+            calls, *bad = await panels_of(lambda look=look: Panel("bad", "Bad", look))
+            assert (calls.status_code, [each.status_code for each in bad]) == (200, [500, 500, 500])
+
+    async def test_one_changes_nothing_of_the_page_but_its_tables(self) -> None:
+        _, shown, *_ = await panels_of(lambda: Panel("bad", "Bad", rows))
+        assert "/page/calls" in shown.text  # the navigation is there
+
+    async def test_a_table_of_any_name_is_a_file(self) -> None:
+        for name in ('a"\r\nx-mine: 1', "表"):
+
+            async def look(*_: object, name: str = name) -> Any:
+                return {"tables": {name: Table(("a",), [(1,)])}}
+
+            *_, as_csv = await panels_of(lambda look=look: Panel("bad", "Bad", look))
+            assert as_csv.status_code == 200
+            assert "\r" not in as_csv.headers["content-disposition"]
