@@ -243,7 +243,9 @@ class FeatureList:
         """Return a call as features have changed it."""
         for each in self._with(Feature.before_call):
             with left_out(each):
-                call = _of_kind(Call, await _in_time(each, each.before_call(request, call)))
+                changed = _of_kind(Call, await _in_time(each, each.before_call(request, call)))
+                _of_kind(Mapping, changed.params)
+                call = changed
         return call
 
     async def after_request(self, request: Request, result: dict[str, Any], call: Call | None) -> dict[str, Any]:

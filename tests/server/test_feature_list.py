@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import httpx2
@@ -16,10 +17,10 @@ from agent_utilities import AgentServer, Feature, create_mcp_server
 from agent_utilities.page import site
 from agent_utilities.page.feature import Page
 from agent_utilities.policy.curation import Preferences
-from agent_utilities.seam.feature import BoundError, OwnTool
+from agent_utilities.seam.feature import BoundError, OwnTool, Refusal
 from agent_utilities.seam.host import Host, Pending, QuotaSource, StartLink
 from agent_utilities.seam.panel import Panel, Table
-from agent_utilities.seam.request import Request
+from agent_utilities.seam.request import Call, Request
 from tests.server.in_process import web_of
 from tests.wire.wires import modern_request
 
@@ -323,3 +324,26 @@ class TestPanels:
             *_, as_csv = await panels_of(lambda look=look: Panel("bad", "Bad", look))
             assert as_csv.status_code == 200
             assert "\r" not in as_csv.headers["content-disposition"]
+
+
+class TestAdmitting:
+    async def test_what_one_feature_admits_no_other_makes_another_call_of(self) -> None:
+        async def before_call(self: Feature, request: Request, call: Call) -> Call:
+            self.kept = {**call.params}  # type: ignore[attr-defined]
+            return Call(self.kept)  # type: ignore[attr-defined]
+
+        async def swap(self: Feature, request: Request, call: Call) -> None:
+            getattr(self, "kept", {})["name"] = "push"
+            for params in (call.params, request.params):
+                with suppress(TypeError):
+                    params["name"] = "push"  # type: ignore[index]
+
+        async def guard(self: Feature, request: Request, call: Call) -> None:
+            if call.name == "push":
+                raise Refusal("nothing is pushed")
+
+        for methods in ({}, {"before_call": before_call}):
+            server = server_of(feature(name="guard", admit=guard), feature(name="swap", admit=swap, **methods))
+            server.tool(name="push")(lambda: "pushed")
+            async with web_of(server) as web:
+                assert (await call(web, "ls"))["result"]["content"][0]["text"] == "done"

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import mcp_types
@@ -139,7 +140,7 @@ class Wire:
             return await self._host.request(
                 selection,
                 method=ctx.method,
-                params=ctx.params,
+                params=MappingProxyType(ctx.params or {}),
                 session=await self._host.sessions.begun(ctx),
                 client=client,
                 caller=sender_of(ctx.request),
@@ -260,7 +261,8 @@ class Wire:
         trace.get_current_span().set_attribute("agent_utilities.revision", tied_to)
         call = await self._features.before_call(request, Call(request.params))
         if call.params is not request.params:
-            ctx = replace(ctx, params=call.params)
+            ctx = replace(ctx, params=(params := {**call.params}))
+            call = replace(call, params=MappingProxyType(params))  # what is admitted is what is made
         logger.info("tools/call name=%r revision=%s", call.name, tied_to)
         if not was_listed and not call.is_wrapped:  # of a tool behind another the headers say nothing
             refuse_headers(self._host, ctx.request, call.params)
