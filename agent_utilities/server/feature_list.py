@@ -22,7 +22,7 @@ from agent_utilities.errors import SettingsError
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import Decision
 from agent_utilities.protocol.fit import KINDS
-from agent_utilities.runtime.waiting import is_failure, left_out
+from agent_utilities.runtime.waiting import in_turns, is_failure, left_out
 from agent_utilities.seam.caller import Caller, Grant
 from agent_utilities.seam.events import Event
 from agent_utilities.seam.feature import BoundError, Feature, OwnTool, Refusal
@@ -32,6 +32,7 @@ from agent_utilities.selection.merge import Narrowing, Narrowings
 from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.server.feature_order import Later, in_order, loaded, name_of
 from agent_utilities.server.surface.operator import Operator
+from agent_utilities.server.surface.visibility_transform import admitted
 
 logger = logging.getLogger("agent_utilities.features")
 
@@ -226,7 +227,14 @@ class FeatureList:
 
     async def tools_at_head(self, request: Request, decision: Decision) -> list[Tool]:
         """Return the features' own tools before a list, without those that have a catalog's name or are denied."""
-        heads = await self._answers(Feature.tools_at_head, _as_list, lambda each: each.tools_at_head(request, decision))
+
+        async def head(feature: Feature) -> Sequence[Tool]:
+            tools = _as_list(await feature.tools_at_head(request, decision))
+            async for tool in in_turns(tools):
+                to_json(tool.to_mcp_tool(name=tool.name))  # one that can't be listed would fail the whole list
+            return await admitted(tools)
+
+        heads = await self._answers(Feature.tools_at_head, _as_list, head)
         tools = [tool for head in heads for tool in head]
         return [tool for tool in tools if _is_open(tool, request) and tool.name not in decision.permitted_names]
 

@@ -347,3 +347,25 @@ class TestAdmitting:
             server.tool(name="push")(lambda: "pushed")
             async with web_of(server) as web:
                 assert (await call(web, "ls"))["result"]["content"][0]["text"] == "done"
+
+
+class TestToolsAtTheHead:
+    async def test_that_can_not_be_listed_leave_the_list_as_it_is(self) -> None:
+        await serves(server_of(heading(parameters={"type": object()}), heading(name="b", meta={"x": object()})))
+
+    async def test_that_their_own_check_admits_nobody_to_are_listed_to_nobody(self) -> None:
+        await serves(server_of(heading(auth=lambda context: False)))
+
+
+async def own_answer(arguments: Mapping[str, Any]) -> ToolResult:
+    return ToolResult(content="own")
+
+
+def heading(name: str = "a", **options: Any) -> Feature:
+    """Return a feature that puts one tool at the head of lists."""
+    tool = OwnTool(**{"name": "own", "description": "own", "parameters": {}, "answer": own_answer, **options})
+
+    async def tools_at_head(self: Feature, *_: object) -> list[OwnTool]:
+        return [tool]
+
+    return feature(name=name, tools_at_head=tools_at_head)
