@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
@@ -21,12 +21,14 @@ from agent_utilities.settings_file import settings_of
 from agent_utilities.usage.database import Forget, Forgotten, count, delete_files
 from agent_utilities.usage.database import forget as forget_in_log
 from agent_utilities.usage.model import DAY_MS, UsageError, usage_file
-from agent_utilities.usage.report import CallRow, UncalledTool, UsageReport, merged, read_report
+from agent_utilities.usage.report import CallRow, ResultRow, UncalledTool, UsageReport, merged, read_report
 
 app = typer.Typer(add_completion=False, invoke_without_command=True)
 
 _ROWS = 15
 """Rows of a table; `--json` has all."""
+_SETTINGS = 3
+"""The most tools for whose results a setting is printed."""
 _BAR = 12
 """Columns of the longest bar; a table leaves bars out where others need their room."""
 _EPOCH = date(1970, 1, 1)
@@ -40,7 +42,7 @@ def usage(
     days: Annotated[int, typer.Option(min=1, max=3650)] = 30,
     as_json: AsJson = False,
 ) -> None:
-    """Show what was called, what was listed and never called, and searches that found nothing.
+    """Show what was called, what results cost, what was listed and never called, and searches that found nothing.
 
     Args:
         file: The log, an SQLite file; MCP_USAGE_FILE, or all in your state folder, where none is named.
@@ -81,6 +83,7 @@ def _print_report(report: UsageReport, today: int, days: int, console: Console) 
     _print_days(report.calls_by_day, today, days, console)
     _print_calls("server", report.servers, console)
     _print_calls("tool", report.tools, console)
+    _print_results(report, console)
     if report.uncalled:
         most = max(row.n_tokens for row in report.uncalled)
         table = NamesTable("listed and never called", "tool", "server", "lists", "tokens", "", n_names=2)
@@ -124,6 +127,24 @@ def _print_calls(by: str, rows: Sequence[CallRow], console: Console) -> None:
     _print(table, len(rows), console)
 
 
+def _print_results(report: UsageReport, console: Console) -> None:
+    rows = report.results
+    most = max((row.n_given for row in rows), default=0)
+    table = NamesTable("tokens of results", "tool", "server", "calls", "whole", "given", "of all", "", n_names=2)
+    for row in rows[:_ROWS]:
+        n_calls, n_tokens, n_given = (f"{n:,}" for n in (row.n_calls, row.n_tokens, row.n_given))
+        chart = _chart(row.n_given, most, "yellow", console)
+        table.add_row(plain(row.tool), _server(row), n_calls, n_tokens, n_given, f"{100 * row.share:.1f} %", chart)
+    _print(table, len(rows), console)
+    if rows:
+        console.print(f"results took {report.n_given_tokens:,} tokens, and lists {report.n_listed_tokens:,}")
+    for row in [row for row in rows if row.setting][:_SETTINGS]:
+        what = f"{100 * row.share:.1f} % of what you pay is {row.tool}: this line would take"
+        why = f"{100 * row.saved:.0f} % of a whole result away; callers read on so {row.n_reads:,} times"
+        for text in ("", f"{what} {why}", *row.setting.split("\n")):
+            console.print(plain(text), soft_wrap=True)
+
+
 def _print(table: NamesTable, n_rows: int, console: Console) -> None:
     if n_rows:
         console.print()
@@ -136,7 +157,7 @@ def _chart(value: int, most: int, style: str, console: Console) -> str:
     return f"[{style}]{bar(value, most, _BAR, in_ascii=console.options.ascii_only)}[/]"
 
 
-def _server(row: CallRow | UncalledTool) -> str:
+def _server(row: CallRow | ResultRow | UncalledTool) -> str:
     return plain(f"{row.server}/{row.upstream}" if row.upstream else row.server)
 
 
@@ -221,14 +242,15 @@ def _meant(path: Path, what: Forget, *, or_delete: bool) -> str | None:
         if or_delete and error.cause == "corrupt":
             return None
         raise
-    return _described(counts, what) if counts.n_calls or counts.n_searches or counts.n_lists else ""
+    return _described(counts, what) if any(astuple(counts)[:-1]) else ""
 
 
 def _described(counts: Forgotten, what: Forget) -> str:
     calls, searches = counted(counts.n_calls, "call"), counted(counts.n_searches, "search", "searches")
     if what.words:
         return f"the words of {calls} and {searches}"
-    return f"{calls}, {searches} and {counted(counts.n_lists, 'day')} of a tool's lists"
+    reads = f", {counted(counts.n_reads, 'day')} of a tool's reads" if counts.n_reads else ""
+    return f"{calls}, {searches}{reads} and {counted(counts.n_lists, 'day')} of a tool's lists"
 
 
 def _logs(file: Path | None) -> list[Path]:

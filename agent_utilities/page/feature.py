@@ -31,7 +31,7 @@ from agent_utilities.seam.events import Event, PolicyChanged, Stopping
 from agent_utilities.seam.feature import Feature
 from agent_utilities.seam.host import Host, StartLink, find
 from agent_utilities.seam.panel import Reader
-from agent_utilities.seam.request import TIMES, ToolCalled
+from agent_utilities.seam.request import RESULT_TOKENS, TIMES, ToolCalled
 from agent_utilities.usage.feature import words_of
 
 N_KEPT = 1000
@@ -56,6 +56,7 @@ class Seen:
         server: the upstream of the tool, if any.
         ok: whether it was answered without an error.
         ms, waited_ms, upstream_ms: milliseconds in all, before the upstream was called, and in it.
+        result_tokens, given_tokens: those of its whole result, and how many of them were given, where counted.
         words, turn: the words that led to it, and the number of turns, where known.
         visible, permitted: the number of tools that its caller was listed, and could use.
         told: the outcome of an operator's action.
@@ -70,6 +71,8 @@ class Seen:
     ms: float = 0.0
     waited_ms: float | None = None
     upstream_ms: float | None = None
+    result_tokens: int | None = None
+    given_tokens: int | None = None
     words: str = ""
     turn: int = 0
     visible: int = 0
@@ -104,6 +107,7 @@ class Tail:
         is_permitted = name in decision.permitted_names
         facts = self._host.tool_facts(decision.catalog, name) if is_permitted else None
         waited_s, upstream_s = request.values.get(TIMES) or (None, None)
+        n_tokens, n_given = request.values.get(RESULT_TOKENS, (None, None))
         words, turn = words_of(request, name)
         context = trace.get_current_span().get_span_context()
         self._keep(
@@ -117,6 +121,8 @@ class Tail:
                 1000 * event.seconds,
                 None if waited_s is None else 1000 * waited_s,
                 None if upstream_s is None else 1000 * upstream_s,
+                n_tokens,
+                n_given,
                 words[:_LONGEST],
                 turn,
                 len(decision.visible),

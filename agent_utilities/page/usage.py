@@ -7,6 +7,8 @@ import shlex
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import astuple, replace
 from functools import partial
 from typing import Any
 
@@ -18,15 +20,16 @@ from agent_utilities.page.surface import Row, request_of, rows_of
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.seam.host import Host, find
 from agent_utilities.seam.panel import PageError, Panel, Reader, Table
+from agent_utilities.seam.request import Request
 from agent_utilities.search.active_set import kept
 from agent_utilities.selection.model import Channel, NameSet, fold
 from agent_utilities.usage.feature import NOT_USED, Usage
-from agent_utilities.usage.model import DAY_MS, EVERYBODY, NOBODY
-from agent_utilities.usage.report import read_days, read_report
+from agent_utilities.usage.model import DAY_MS, EVERYBODY, NOBODY, UsageError
+from agent_utilities.usage.report import UsageReport, read_days, read_report, read_results
 
 
 async def look_at_prompt(host: Host, reader: Reader, request: HttpRequest) -> dict[str, Any]:
-    """Return the context report of the reader's selection, and what it costs a day at the price in the URL.
+    """Return the context report of the reader's selection, what it costs a day, and what results cost beside it.
 
     Raises:
         PageError: the price or the number of turns can't be read.
@@ -34,7 +37,10 @@ async def look_at_prompt(host: Host, reader: Reader, request: HttpRequest) -> di
     feature = find(host, ContextReport)
     if feature is None:
         raise PageError("this server has no context report: its author left the feature out")
-    report, _, _, _ = await feature.of(await request_of(host, reader, request))
+    asked = await request_of(host, reader, request)
+    report, _, _, _ = await feature.of(asked)
+    is_whole = not request.query_params.get("part")  # what one types changes nothing of results
+    logged = await _results(host, reader, asked) if is_whole else UsageReport({})
     by_server: dict[str, dict[str, int]] = defaultdict(dict)
     for row in report.rows:
         by_server[row.server][row.section] = row.tokens
@@ -50,13 +56,38 @@ async def look_at_prompt(host: Host, reader: Reader, request: HttpRequest) -> di
         "price": price,
         "turns": turns,
         "money": [n * turns * price / 1e6 for n in (report.total, report.undeferred_tokens)],
+        "logged": logged,
         "tables": {
             "prompt": Table(
                 ("section", "server", "tools", "tokens"),
                 [(row.section, row.server, row.n_tools, row.tokens) for row in report.rows],
-            )
+            ),
+            "results": Table(
+                ("server", "tool", "calls", "tokens", "given"),
+                [(each.upstream or each.server, *astuple(each)[2:6]) for each in logged.results],
+            ),
         },
     }
+
+
+async def _results(host: Host, reader: Reader, asked: Request) -> UsageReport:
+    """Return what results cost in 30 days; others than operators see their own, of permitted tools, and no share."""
+    report, feature = UsageReport({}), find(host, Usage)
+    if feature is not None and feature.mode != "off":
+        of: dict[str, Any] = {"server": host.name, "days": 30, "subject": _whose(feature, reader)}
+        with suppress(UsageError):  # the panel of usage says why
+            report = await in_daemon_thread(partial(read_results, feature.path, int(time.time() * 1000), **of))
+    if reader.operates or not report.results:
+        return report if reader.operates else UsageReport({})
+    permitted = {row.name for row in await rows_of(host, reader, asked) if row.verdict != "denied"}
+    own = [replace(row, share=0.0, projection="") for row in report.results if row.tool in permitted]
+    return UsageReport({}, results=tuple(own))
+
+
+def _whose(feature: Usage, reader: Reader) -> str | None:
+    """Return the subject whose calls a reader may see; None for everybody's."""
+    own = feature.subject()
+    return None if reader.operates else own if own not in (EVERYBODY, NOBODY) else _NONE
 
 
 def _number(request: HttpRequest, name: str, default: float) -> float:
@@ -92,8 +123,7 @@ async def look_at_usage(host: Host, reader: Reader, request: HttpRequest) -> dic
     days, feature = _days(request.query_params.get("days", "")), find(host, Usage)
     if feature is None or feature.mode == "off":
         return {"mode": "off", "days": days, "tables": {}}
-    now_ms, own = int(time.time() * 1000), feature.subject()
-    subject = None if reader.operates else own if own not in (EVERYBODY, NOBODY) else _NONE
+    now_ms, subject = int(time.time() * 1000), _whose(feature, reader)
     of: dict[str, Any] = {"server": host.name, "days": days, "subject": subject}
     report = await in_daemon_thread(partial(read_report, feature.path, now_ms, **of))
     by_day = await in_daemon_thread(partial(read_days, feature.path, now_ms, **of))
@@ -174,8 +204,8 @@ USAGE = Panel("usage", "Usage", look_at_usage)
 
 
 _OF_CALLS = (
-    "at", "caller", "tool", "server", "ok", "ms", "waited_ms", "upstream_ms", "words", "turn", "visible", "permitted",
-    "revision", "trace", "told",
+    "at", "caller", "tool", "server", "ok", "ms", "waited_ms", "upstream_ms", "result_tokens", "given_tokens", "words",
+    "turn", "visible", "permitted", "revision", "trace", "told",
 )  # fmt: skip
 
 

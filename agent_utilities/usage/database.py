@@ -16,7 +16,7 @@ APPLICATION_ID = 0x61677574
 """In the file's header: `agut`. A file of another application is left alone."""
 
 VERSION = 1
-"""`PRAGMA user_version`; a file of a later one is read by nobody older."""
+"""`PRAGMA user_version`; a file of a later one is read by nobody older. What they can leave alone changes none."""
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS calls (
@@ -35,6 +35,21 @@ TABLES = (
 
 A later version brings its tables over from this one where `_make_tables` finds an older `user_version`.
 """
+_READS = """TABLE reads (
+    id INTEGER PRIMARY KEY, server TEXT NOT NULL, tool TEXT NOT NULL, projection TEXT NOT NULL, day INTEGER NOT NULL,
+    n_reads INTEGER NOT NULL, n_tokens INTEGER NOT NULL, n_selected INTEGER NOT NULL,
+    UNIQUE (server, tool, projection, day))"""
+ADDED = (
+    "ALTER TABLE calls ADD COLUMN result_tokens INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE calls ADD COLUMN given_tokens INTEGER NOT NULL DEFAULT 0",
+    f"CREATE {_READS}",
+)
+"""What a file without the table `reads` lacks; an older process goes on writing one that has it."""
+_SHOWN = (
+    "CREATE TEMP VIEW calls AS SELECT *, 0 AS result_tokens, 0 AS given_tokens FROM main.calls",
+    f"CREATE TEMP {_READS}",
+)
+"""The same for a reader, who changes no file."""
 
 _MAGIC = b"SQLite format 3\0"
 _APPLICATION = slice(68, 72)  # of the header, big-endian
@@ -100,9 +115,21 @@ def open_log(path: Path) -> sqlite3.Connection:
 
 
 def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
-    """Create the tables where there are none; of several processes one does."""
-    if _table_version(connection, path):
-        return
+    """Create the tables where there are none, and what was added since; of several processes one does."""
+    if not _table_version(connection, path):
+        _make_first_tables(connection, path)
+    if _lacks_added(connection):
+        connection.execute("BEGIN IMMEDIATE")
+        with connection:
+            for statement in ADDED if _lacks_added(connection) else ():
+                connection.execute(statement)
+
+
+def _lacks_added(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM main.sqlite_master WHERE name = 'reads'").fetchone() is None
+
+
+def _make_first_tables(connection: sqlite3.Connection, path: Path) -> None:
     # Not IMMEDIATE, which begins an empty file: how it is vacuumed can't be chosen any more. Nor may that be chosen in
     # a transaction of its own: it begins the file too, and who finds it so takes it for another application's.
     connection.execute("BEGIN")
@@ -131,7 +158,12 @@ def snapshot(path: Path) -> Iterator[sqlite3.Connection | None]:
         connection.execute("BEGIN")
         # A file without tables is about to get them.
         has_tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        yield connection if has_tables and _table_version(connection, path) else None
+        if not has_tables or not _table_version(connection, path):
+            yield None
+            return
+        for statement in _SHOWN if _lacks_added(connection) else ():
+            connection.execute(statement)
+        yield connection
 
 
 @contextmanager
@@ -154,6 +186,7 @@ _MEANT = {
         ("calls", "tool", "at_ms", "request"),
         ("searches", "NULL", "at_ms", "request"),
         ("lists", "tool", f"{DAY_MS} * (day + 1) - 1", "''"),
+        ("reads", "tool", f"{DAY_MS} * (day + 1) - 1", "''"),
     )
 }
 """By table, the condition for the rows that a `Forget` selects; a filter on a missing column selects none."""
@@ -165,7 +198,7 @@ class Forget:
 
     Args:
         tool: of this tool alone; searches name none, and stay.
-        before_ms: what is older, in UTC epoch milliseconds; of the day on which it falls lists stay.
+        before_ms: what is older, in UTC epoch milliseconds; of the day on which it falls lists and reads stay.
         words: only the requests; calls and searches stay without them.
     """
 
@@ -180,13 +213,14 @@ class Forgotten:
     """What was deleted.
 
     Args:
-        n_calls, n_searches, n_lists: rows that are gone, or that lost their words.
+        n_calls, n_searches, n_lists, n_reads: rows that are gone, or that lost their words.
         is_clean: whether every byte is gone; otherwise a reader held the file, and later writes overwrite the bytes.
     """
 
     n_calls: int
     n_searches: int
     n_lists: int
+    n_reads: int = 0
     is_clean: bool = True
 
 
@@ -206,15 +240,16 @@ def forget(path: Path, what: Forget) -> Forgotten:
             return Forgotten(0, 0, 0)
     with connected(path, "mode=rw", _BUSY_S) as connection:
         connection.execute("PRAGMA secure_delete = ON")
+        _make_tables(connection, path)
         connection.execute("BEGIN IMMEDIATE")
         with connection:
             n_rows = []
             for table, where in _MEANT.items():
-                is_kept = what.words and table != "lists"
+                is_kept = what.words and table in ("calls", "searches")
                 change = f"UPDATE {table} SET request = ''" if is_kept else f"DELETE FROM {table}"
                 n_rows.append(connection.execute(f"{change} WHERE {where}", asdict(what)).rowcount)
-        n_calls, n_searches, n_lists = n_rows
-        return Forgotten(n_calls, n_searches, n_lists, is_clean=_wipe(connection))
+        n_calls, n_searches, n_lists, n_reads = n_rows
+        return Forgotten(n_calls, n_searches, n_lists, n_reads, is_clean=_wipe(connection))
 
 
 def delete_files(path: Path) -> None:

@@ -21,7 +21,7 @@ from agent_utilities.runtime.waiting import in_daemon_thread, in_turns
 from agent_utilities.seam.events import Event
 from agent_utilities.seam.feature import Feature
 from agent_utilities.seam.host import SharedState, find
-from agent_utilities.seam.request import Request, RequestBegan, ToolCalled, ToolsListed
+from agent_utilities.seam.request import RESULT_TOKENS, Request, RequestBegan, ResultRead, ToolCalled, ToolsListed
 from agent_utilities.selection.model import ANSWERED
 from agent_utilities.usage.model import (
     EVERYBODY,
@@ -29,6 +29,7 @@ from agent_utilities.usage.model import (
     NOBODY,
     Call,
     Listed,
+    Read,
     Search,
     UsageBounds,
     UsageSource,
@@ -141,7 +142,7 @@ class Usage(Feature):
 
     name = "usage"
     keeps = SessionUse
-    hears = (RequestBegan, ToolCalled, ToolsListed, ToolsSought)
+    hears = (RequestBegan, ToolCalled, ToolsListed, ToolsSought, ResultRead)
 
     def __init__(self, *, counts_by_default: bool = False) -> None:
         self._counts_by_default = counts_by_default
@@ -197,7 +198,7 @@ class Usage(Feature):
         return () if request.session is None else request.session.get(self.name, NOT_USED).called
 
     def notify(self, event: Event) -> None:
-        """Record words, calls, lists and searches, in the log and for the session, where anything is logged."""
+        """Record words, calls, lists, searches and reads, in the log and for the session, where anything is logged."""
         if self.log is None:
             return
         match event:
@@ -214,6 +215,8 @@ class Usage(Feature):
             case ToolsSought(words, names, request):
                 self._sought(self.log, words, len(names), request)
                 self._note(request, lambda use: use.found_by(words, names))
+            case ResultRead(tool, projection, tokens, selected):
+                self.log.record(Read(_now_ms(), self.host.name, tool, projection, tokens, selected))
 
     def _record(self, log: UsageLog, event: UsageEvent) -> None:
         log.record(event)
@@ -229,6 +232,7 @@ class Usage(Feature):
             return
         session = call.request.session
         words, n_turns = words_of(call.request, call.name)
+        n_tokens, n_given = call.request.values.get(RESULT_TOKENS, (0, 0))
         facts = self.host.tool_facts(call.decision.catalog, call.name)
         self._record(
             log,
@@ -245,6 +249,8 @@ class Usage(Feature):
                 revision=call.revision,
                 subject=self.subject(),
                 request=words if self.mode == "words" else "",
+                result_tokens=n_tokens,
+                given_tokens=n_given,
             ),
         )
         if call.ok:

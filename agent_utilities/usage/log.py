@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_utilities.runtime.waiting import ended, in_daemon_thread, is_set
-from agent_utilities.usage.model import PRUNE_S, Event, Listed, UsageBounds, UsageError, usage_error
+from agent_utilities.usage.model import PRUNE_S, Call, Entry, Listed, Read, Search, UsageBounds, UsageError, usage_error
 from agent_utilities.usage.redaction import without_secrets
 
 if TYPE_CHECKING:  # SQLite is loaded by the thread, and by no server that logs nothing
@@ -62,14 +62,14 @@ class UsageLog:
         self._bounds = bounds
         self._store: UsageStore | None = None
         """The open file; used by the thread alone."""
-        self._waiting: deque[Event] = deque()
+        self._waiting: deque[Entry] = deque()
         self._bytes = 0
         self._any, self._stopping = asyncio.Event(), asyncio.Event()
         self._is_given_up = False
         # Most calls of a turn have its words; each takes some 100 µs to look through.
         self._without_secrets = lru_cache(maxsize=128)(without_secrets)
 
-    def record(self, event: Event) -> None:
+    def record(self, event: Entry) -> None:
         """Queue an event, without I/O; call it on the event loop of `run`."""
         self.n_recorded += 1
         if self.problem is not None and not self.problem.is_temporary:
@@ -149,7 +149,7 @@ class UsageLog:
 
     # -- in a thread -------------------------------------------------------------------------------------------------
 
-    def _write(self, events: list[Event]) -> None:
+    def _write(self, events: list[Entry]) -> None:
         """Write events, and prune where that is due; without a file and events, create nothing."""
         if self._store is None and not events and not self.path.exists():
             return
@@ -169,7 +169,10 @@ class UsageLog:
         if self._is_given_up:  # nobody waits for this thread any more
             self._close()
 
-    def _redacted(self, event: Event) -> Event:
+    def _redacted(self, event: Entry) -> Entry:
+        if isinstance(event, Read):  # names of fields may be keys of a mapping, such as tokens by their users
+            is_plain = not event.projection or self._without_secrets(event.projection) == event.projection
+            return event if is_plain else replace(event, projection="")
         if isinstance(event, Listed) or not event.request:
             return event
         return replace(event, request=self._without_secrets(event.request))
@@ -180,8 +183,8 @@ class UsageLog:
             self._store = None
 
 
-def _weight(event: Event) -> int:
-    return _EVENT_BYTES if isinstance(event, Listed) else _EVENT_BYTES + _CHARACTER_BYTES * len(event.request)
+def _weight(event: Entry) -> int:
+    return _EVENT_BYTES + _CHARACTER_BYTES * (len(event.request) if isinstance(event, Call | Search) else 0)
 
 
 def _now_ms() -> int:

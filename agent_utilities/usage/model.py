@@ -105,6 +105,7 @@ class Call:
         revision: of the surface it was made under.
         subject: a salted hash of who called, where the log is kept for each subject; else empty.
         request: the words that led to it, without what looks like a secret; empty unless words are kept.
+        result_tokens, given_tokens: those of its whole result, and how many of them were given; 0 where not counted.
     """
 
     at_ms: int
@@ -119,6 +120,8 @@ class Call:
     revision: str = ""
     subject: str = ""
     request: str = ""
+    result_tokens: int = 0
+    given_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +153,37 @@ class Listed:
     n_tokens: int = 0
 
 
+_PROJECTION = re.compile(
+    r"""(?=.{0,300}\Z)(?:[A-Za-z_]\w{0,63}+(?!\w)|"[A-Za-z_@$][\w$-]{0,63}+"|[.,:|@*{}[\] ])++""", re.ASCII
+)
+"""Names of fields and what joins them: no literal, number, filter or function, which could hold a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A caller read on in a result that had been shortened; fields are named as in a `Call`.
+
+    Args:
+        projection: what was selected, by JMESPath; empty for a range or a find, and where more than names is in it.
+        n_tokens, n_selected: those of the whole result, and of what was selected.
+    """
+
+    at_ms: int
+    server: str
+    tool: str
+    projection: str = ""
+    n_tokens: int = 0
+    n_selected: int = 0
+
+    def __post_init__(self) -> None:
+        if not _PROJECTION.fullmatch(self.projection):
+            object.__setattr__(self, "projection", "")
+
+
 Event = Call | Search | Listed
-"""The events that the log stores: never arguments, results, tokens or addresses."""
+"""What a server and its replicas log alike: never arguments, results, tokens or addresses."""
+Entry = Event | Read
+"""What the log stores."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,20 @@
-"""Reports of a usage log for its operator: calls, tools that are listed and never called, searches without a match."""
+"""Reports of a usage log for its operator: calls, what results cost, tools never called, searches without a match."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
+from sqlite3 import Connection
 from typing import TypeVar
 
 from agent_utilities.usage.database import snapshot
 from agent_utilities.usage.model import DAY_MS
 
-_R = TypeVar("_R", "CallRow", "UncalledTool", "EmptySearch")
+_R = TypeVar("_R", "CallRow", "ResultRow", "UncalledTool", "EmptySearch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,41 @@ class CallRow:
     n_errors: int
     p50_ms: float
     p95_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRow:
+    """What the results of a tool cost in prompts, and the part of them that would do.
+
+    Args:
+        n_calls: its calls whose results were counted.
+        n_tokens: of the whole results.
+        n_given: those of them that were given.
+        projection: the fields that callers selected most often as they read on; empty where they did so less than 3
+            times, or where that is the whole.
+        n_reads: how often they did.
+        saved: how much less than the whole it is, from 0 to 1.
+        share: its part of all that is paid, which is the tokens of all lists and those given of results; from 0 to 1.
+    """
+
+    server: str
+    upstream: str
+    tool: str
+    n_calls: int
+    n_tokens: int
+    n_given: int
+    projection: str = ""
+    n_reads: int = 0
+    saved: float = 0.0
+    share: float = 0.0
+
+    @property
+    def setting(self) -> str:
+        """The lines of a settings file by which calls are answered with that part; empty where none is known."""
+        if not self.projection or not self.tool.isprintable():
+            return ""
+        name = self.tool if re.fullmatch(r"[\w-]+", self.tool, re.ASCII) else json.dumps(self.tool, ensure_ascii=False)
+        return f"[results.{name}]\nselect = {json.dumps(self.projection)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +98,7 @@ class UsageReport:
     Args:
         calls_by_day: the day, counted from the epoch in UTC, and how many calls it saw; days without one left out.
         servers: all calls of each server and upstream, by their number; `tools` likewise.
+        results: what results cost by tool, most tokens given first; of tools whose results were counted.
         uncalled: what was listed and never called, most tokens first.
         n_listed_tokens: what all lists cost in prompts.
         n_searches, n_empty_searches: how many there were, and how many of them had no match.
@@ -69,11 +108,17 @@ class UsageReport:
     calls_by_day: dict[int, int]
     servers: tuple[CallRow, ...] = ()
     tools: tuple[CallRow, ...] = ()
+    results: tuple[ResultRow, ...] = ()
     uncalled: tuple[UncalledTool, ...] = ()
     n_listed_tokens: int = 0
     n_searches: int = 0
     n_empty_searches: int = 0
     empty_searches: tuple[EmptySearch, ...] = ()
+
+    @property
+    def n_given_tokens(self) -> int:
+        """What all results that were counted cost in prompts."""
+        return sum(row.n_given for row in self.results)
 
 
 _OF = "(:server IS NULL OR server = :server)"
@@ -86,6 +131,11 @@ _CALLS = f"""
         FROM (SELECT *, {{tool}} AS called FROM calls WHERE {_SINCE})
         WINDOW of_one AS (PARTITION BY server, upstream, called)
     ) GROUP BY server, upstream, called"""
+_RESULTS = f"""SELECT server, max(upstream), tool, count(*), sum(result_tokens), sum(given_tokens) FROM calls
+    WHERE {_SINCE} AND result_tokens > 0 GROUP BY server, tool"""
+_READS = f"""SELECT server, tool, projection, sum(n_reads) AS n, 1.0 - 1.0 * sum(n_selected) / sum(n_tokens) FROM reads
+    WHERE {_OF} AND day >= :day AND projection <> '' GROUP BY server, tool, projection
+    HAVING n >= 3 AND sum(n_selected) < sum(n_tokens) ORDER BY n, projection DESC"""
 _LISTED = f"""SELECT server, max(upstream), tool, sum(n_lists), sum(n_lists * n_tokens) FROM lists
     WHERE {_OF} AND day >= :day GROUP BY server, tool"""
 _SEARCHES = f"SELECT count(*), coalesce(sum(n_found = 0), 0) FROM searches WHERE {_SINCE}"
@@ -99,10 +149,9 @@ def read_report(
     """Return the report of the last days, whole ones of UTC with today; an empty one where there is no log.
 
     Args:
-        subject: whose calls and searches; None for everybody's. Lists are everybody's always.
+        subject: whose calls and searches; None for everybody's. Lists and reads are everybody's always.
     """
-    first_day = now_ms // DAY_MS - days + 1
-    of = {"server": server, "day": first_day, "ms": first_day * DAY_MS, "subject": subject}
+    of = _of(now_ms, server, days, subject)
     with snapshot(path) as connection:
         if connection is None:
             return UsageReport({})
@@ -111,11 +160,32 @@ def read_report(
         n_searches, n_empty = connection.execute(_SEARCHES, of).fetchone()
         servers = tuple(CallRow(*row) for row in connection.execute(_CALLS.format(tool="''"), of))
         tools = tuple(CallRow(*row) for row in connection.execute(_CALLS.format(tool="tool"), of))
+        results = _results(connection, of)
         listed = [UncalledTool(*row) for row in connection.execute(_LISTED, of)]
         empty = tuple(EmptySearch(*row) for row in connection.execute(_EMPTY_SEARCHES, of))
     uncalled = tuple(row for row in listed if (row.server, row.tool) not in called)
     n_tokens = sum(row.n_tokens for row in listed)
-    return merged([UsageReport(by_day, servers, tools, uncalled, n_tokens, n_searches, n_empty, empty)])
+    return merged([UsageReport(by_day, servers, tools, results, uncalled, n_tokens, n_searches, n_empty, empty)])
+
+
+def read_results(path: Path, now_ms: int, *, server: str | None, days: int, subject: str | None) -> UsageReport:
+    """Return of the report of the last days what lists and results cost."""
+    of = _of(now_ms, server, days, subject)
+    with snapshot(path) as connection:
+        if connection is None:
+            return UsageReport({})
+        n_tokens = sum(row[-1] for row in connection.execute(_LISTED, of))
+        return merged([UsageReport({}, results=_results(connection, of), n_listed_tokens=n_tokens)])
+
+
+def _of(now_ms: int, server: str | None, days: int, subject: str | None) -> dict[str, str | int | None]:
+    first_day = now_ms // DAY_MS - days + 1
+    return {"server": server, "day": first_day, "ms": first_day * DAY_MS, "subject": subject}
+
+
+def _results(connection: Connection, of: dict[str, str | int | None]) -> tuple[ResultRow, ...]:
+    most = {(server, tool): read for server, tool, *read in connection.execute(_READS, of)}  # the last one of each
+    return tuple(ResultRow(*row, *most.get((row[0], row[2]), ())) for row in connection.execute(_RESULTS, of))
 
 
 def read_days(
@@ -135,10 +205,13 @@ def merged(reports: Sequence[UsageReport]) -> UsageReport:
     by_day: Counter[int] = Counter()
     for report in reports:
         by_day.update(report.calls_by_day)
+    n_paid = sum(report.n_listed_tokens + report.n_given_tokens for report in reports) or 1
+    results = (replace(row, share=row.n_given / n_paid) for report in reports for row in report.results)
     return UsageReport(
         dict(sorted(by_day.items())),
         _in_order((row for report in reports for row in report.servers), "n_calls"),
         _in_order((row for report in reports for row in report.tools), "n_calls"),
+        _in_order(results, "n_given"),
         _in_order((row for report in reports for row in report.uncalled), "n_tokens"),
         sum(report.n_listed_tokens for report in reports),
         sum(report.n_searches for report in reports),

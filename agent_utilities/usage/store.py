@@ -17,8 +17,9 @@ from agent_utilities.usage.model import (
     DAY_MS,
     PRUNE_S,
     Call,
-    Event,
+    Entry,
     Listed,
+    Read,
     Search,
     UsageBounds,
     UsageError,
@@ -32,8 +33,10 @@ _TOO_MANY = 0.25
 _WHOSE = {
     "calls": "coalesce(nullif(subject, ''), nullif(session, ''), tool)",
     "searches": "coalesce(nullif(subject, ''), session)",
+    "reads": "tool",
 }
 """Whose quota of a full log a row uses; a request without a session uses that of its tool."""
+_IS_OLD = {"calls": "at_ms < :ms", "searches": "at_ms < :ms", "lists": "day < :day", "reads": "day < :day"}
 _SHARE = 0.01
 """The share of a full log's rows that each may keep before those with fewer rows lose any."""
 
@@ -48,6 +51,11 @@ _TABLES: tuple[tuple[type[Call | Search], str], ...] = ((Call, "calls"), (Search
 _LISTED = """INSERT INTO lists (server, tool, upstream, day, n_lists, n_tokens) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (server, tool, day) DO UPDATE
     SET upstream = excluded.upstream, n_lists = n_lists + excluded.n_lists, n_tokens = excluded.n_tokens"""
+
+_READ = """INSERT INTO reads (server, tool, projection, day, n_reads, n_tokens, n_selected) VALUES (?, ?, ?, ?, 1, ?, ?)
+    ON CONFLICT (server, tool, projection, day) DO UPDATE
+    SET n_reads = n_reads + 1, n_tokens = n_tokens + excluded.n_tokens, n_selected = n_selected + excluded.n_selected"""
+_READS_SHARE = 10  # one in so many rows may be of reads: callers can make any number of projections
 
 _PAGES = "SELECT * FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
 """How many pages a file has, how many of them are empty, and the bytes of one."""
@@ -64,7 +72,7 @@ class UsageStore:
         self._n_unchecked = 0
         self._prune_at_s = 0.0
 
-    def write(self, events: Sequence[Event]) -> None:
+    def write(self, events: Sequence[Entry]) -> None:
         """Add events, all or none."""
         if not events:
             return
@@ -87,13 +95,12 @@ class UsageStore:
         connection, bounds = self._connection, self._bounds
         with explained(self._path):
             oldest_ms = now_ms - bounds.days * DAY_MS
-            for table in _WHOSE:
-                connection.execute(f"DELETE FROM {table} WHERE at_ms < ?", (oldest_ms,))
-            connection.execute("DELETE FROM lists WHERE day < ?", (oldest_ms // DAY_MS,))
+            for table, is_old in _IS_OLD.items():
+                connection.execute(f"DELETE FROM {table} WHERE {is_old}", {"ms": oldest_ms, "day": oldest_ms // DAY_MS})
             rows = bounds.rows
             while True:
                 for table in _WHOSE:
-                    _thin(connection, table, rows)
+                    _thin(connection, table, rows // _READS_SHARE if table == "reads" else rows)
                 connection.execute(
                     "DELETE FROM lists WHERE day <= (SELECT day FROM lists ORDER BY day DESC LIMIT 1 OFFSET ?)", (rows,)
                 )
@@ -140,8 +147,8 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def insert(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
-    """Add events to the tables, in their order; what was listed on one day is one row a tool."""
+def insert(connection: sqlite3.Connection, events: Sequence[Entry]) -> None:
+    """Add events to the tables, in their order; of one day lists are one row a tool, and reads one a projection."""
     for kind, table in _TABLES:
         columns = [field.name for field in fields(kind)]
         rows: list[_Row] = list(map(attrgetter(*columns), [event for event in events if type(event) is kind]))
@@ -155,7 +162,13 @@ def insert(connection: sqlite3.Connection, events: Sequence[Event]) -> None:
         for event in events
         if type(event) is Listed
     ]
-    connection.executemany(_LISTED, [tuple(map(_clean, row)) for row in listed])
+    read: list[_Row] = [
+        (event.server, event.tool, event.projection, event.at_ms // DAY_MS, event.n_tokens, event.n_selected)
+        for event in events
+        if type(event) is Read
+    ]
+    for statement, rows in ((_LISTED, listed), (_READ, read)):
+        connection.executemany(statement, [tuple(map(_clean, row)) for row in rows])
 
 
 def _clean(value: _Value) -> _Value:

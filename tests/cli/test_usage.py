@@ -6,13 +6,15 @@ import json
 import re
 import sys
 import time
+import tomllib
 from types import SimpleNamespace
 
 import pytest
 
 from agent_utilities.cli import app
+from agent_utilities.settings import ResultRule
 from agent_utilities.usage.database import open_log
-from agent_utilities.usage.model import DAY_MS, Listed, UsageBounds, usage_file
+from agent_utilities.usage.model import DAY_MS, Listed, Read, UsageBounds, usage_file
 from agent_utilities.usage.store import UsageStore
 from tests.usage.written_logs import NOW_MS, call, log_of, search
 
@@ -168,6 +170,78 @@ class TestReport:
         code, text, _ = usage()
         assert (code, text.splitlines()[0]) == (0, "last 30 days: 0 calls, 0 failed")
         assert "calls by" not in text
+
+
+def long_results(folder):
+    """A log of a tool whose results are long, and in which callers read on."""
+    counted = {"result_tokens": 120_000, "given_tokens": 7_750}
+    return log_of(
+        folder / "hub.db",
+        [
+            *(call("list_issues", upstream="git", **counted, **at(0)) for _ in range(4)),
+            call("read_file", result_tokens=9_000, given_tokens=9_000, **at(0)),
+            *(Read(NOW_MS, "hub", "list_issues", "issues[].{number: number, title: title}", 120_000, 7_200),) * 12,
+            Listed(NOW_MS, "hub", "list_issues", "git", 40, 1_500),
+        ],
+    )
+
+
+class TestResults:
+    def test_are_told_by_tool_with_what_they_cost(self, usage, folder):
+        long_results(folder)
+        text = usage()[1]
+        assert ["list_issues", "hub/git", "4", "480,000", "31,000", "31.0", "%", "████████████"] in words_of(text)
+        assert ["read_file", "hub", "1", "9,000", "9,000", "9.0", "%", "███▌"] in words_of(text)
+        assert "results took 40,000 tokens, and lists 60,000" in text
+
+    def test_that_callers_read_on_in_have_a_setting_to_copy(self, usage, folder):
+        long_results(folder)
+        what, *setting = usage()[1].split("\n\n31.0 % of what you pay is ")[1].split("\n")[:3]
+        expected = "list_issues: this line would take 94 % of a whole result away; callers read on so 12 times"
+        assert what == expected
+        (rules,) = tomllib.loads("\n".join(setting)).values()
+        assert ResultRule(**rules["list_issues"]).select == "issues[].{number: number, title: title}"
+
+    def test_without_reads_have_none(self, usage, folder):
+        log_of(folder / "hub.db", [call("list_issues", result_tokens=9_000, given_tokens=800, **at(0))])
+        text = usage()[1]
+        assert "list_issues" in text
+        assert ("select" in text, "tokens =" in text) == (False, False)
+
+    def test_that_are_not_counted_have_no_table(self, usage, folder):
+        gateway(folder)
+        assert "results" not in usage()[1]
+
+    def test_are_in_the_json(self, usage, folder):
+        long_results(folder)
+        told = json.loads(usage("--json")[1])["results"]
+        assert told[0] == {
+            "server": "hub",
+            "upstream": "git",
+            "tool": "list_issues",
+            "n_calls": 4,
+            "n_tokens": 480_000,
+            "n_given": 31_000,
+            "projection": "issues[].{number: number, title: title}",
+            "n_reads": 12,
+            "saved": pytest.approx(0.94),
+            "share": pytest.approx(0.31),
+        }
+
+    def test_fit_80_columns_and_no_name_acts_on_the_terminal(self, usage, folder):
+        name = "\x1b[2J[red]" + "a_tool_of_a_long_name_" * 4
+        log_of(
+            folder / "hub.db",
+            [call(name, result_tokens=9, given_tokens=8, **at(0)), *[Read(NOW_MS, "hub", name, "a", 9, 1)] * 3],
+        )
+        text = usage()[1]
+        assert "\x1b" not in text
+        assert max(map(len, text.splitlines())) <= 80
+
+    def test_are_forgotten_with_what_was_read(self, usage, folder):
+        path = long_results(folder)
+        text = usage("forget", "--tool", "list_issues", "-y")[1]
+        assert text == f"{path}: forgot 4 calls, 0 searches, 1 day of a tool's reads and 1 day of a tool's lists\n"
 
 
 class TestNoReport:

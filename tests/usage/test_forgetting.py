@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from agent_utilities.usage.database import Forget, Forgotten, count, delete_files, forget, open_log
-from agent_utilities.usage.model import DAY_MS, Listed, UsageError
+from agent_utilities.usage.model import DAY_MS, Listed, Read, UsageError
 from tests.every import every
 from tests.usage.written_logs import NOW_MS, call, log_of, search, write
 
@@ -20,6 +20,7 @@ EVENTS = (
     search(1, 72),
     Listed(NOW_MS, "hub", "a", n_tokens=5),
     Listed(NOW_MS - 3 * DAY_MS, "hub", "b", n_tokens=5),
+    Read(NOW_MS, "hub", "a", "harvest[].name", 500, 20),
 )
 
 
@@ -32,9 +33,9 @@ def bytes_of(path) -> bytes:
     return b"".join(each.read_bytes() for each in sorted(path.parent.iterdir()))
 
 
-def rows(path, table: str) -> list[tuple]:
+def rows(path, table: str, columns: str = "*") -> list[tuple]:
     connection = sqlite3.connect(path)
-    found = connection.execute(f"SELECT * FROM {table}").fetchall()
+    found = connection.execute(f"SELECT {columns} FROM {table}").fetchall()
     connection.close()
     return found
 
@@ -43,11 +44,11 @@ class TestWhat:
     @every(
         ("what", "expected"),
         [
-            (Forget(), Forgotten(3, 2, 2)),
-            (Forget(server="hub"), Forgotten(2, 2, 2)),
+            (Forget(), Forgotten(3, 2, 2, 1)),
+            (Forget(server="hub"), Forgotten(2, 2, 2, 1)),
             (Forget(server="nobody"), Forgotten(0, 0, 0)),
-            (Forget(tool="a"), Forgotten(2, 0, 1)),
-            (Forget(server="hub", tool="a"), Forgotten(1, 0, 1)),
+            (Forget(tool="a"), Forgotten(2, 0, 1, 1)),
+            (Forget(server="hub", tool="a"), Forgotten(1, 0, 1, 1)),
             (Forget(before_ms=NOW_MS - DAY_MS), Forgotten(1, 1, 1)),
             (Forget(words=True), Forgotten(3, 1, 0)),
             (Forget(words=True, tool="b"), Forgotten(1, 0, 0)),
@@ -61,7 +62,7 @@ class TestWhat:
 
     def test_words_go_and_calls_stay(self, path):
         forget(path, Forget(words=True))
-        assert [row[-1] for table in ("calls", "searches") for row in rows(path, table)] == [""] * 5
+        assert [row for table in ("calls", "searches") for row in rows(path, table, "request")] == [("",)] * 5
 
 
 class TestBytes:
@@ -92,7 +93,7 @@ class TestBytes:
         write(server, [call("x")])
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM calls").fetchone()
-        assert forget(path, Forget()) == Forgotten(4, 2, 2, is_clean=False)
+        assert forget(path, Forget()) == Forgotten(4, 2, 2, 1, is_clean=False)
         reader.close()
         assert forget(path, Forget()).is_clean
         assert SECRET.encode() not in bytes_of(path)

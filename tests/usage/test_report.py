@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 
-from agent_utilities.usage.model import DAY_MS, Listed
-from agent_utilities.usage.report import CallRow, EmptySearch, UncalledTool, UsageReport, merged, read_report
+from agent_utilities.usage.model import DAY_MS, Listed, Read
+from agent_utilities.usage.report import (
+    CallRow,
+    EmptySearch,
+    ResultRow,
+    UncalledTool,
+    UsageReport,
+    merged,
+    read_report,
+    read_results,
+)
+from tests.every import every
 from tests.usage.written_logs import NOW_MS, call, log_of, search
 
 TODAY = NOW_MS // DAY_MS
@@ -49,6 +61,68 @@ class TestUncalled:
         log_of(path, [call("a", 72), listed("a", 1, 50)])
         assert [row.tool for row in read_report(path, NOW_MS, days=2).uncalled] == ["a"]
         assert read_report(path, NOW_MS, days=4).uncalled == ()
+
+
+def answered(tool: str, n_tokens: int, n_given: int, **more):
+    return call(tool, result_tokens=n_tokens, given_tokens=n_given, **more)
+
+
+def read(projection: str, n_tokens: int = 1_000, n_selected: int = 60, tool: str = "a", days_ago: int = 0) -> Read:
+    return Read(NOW_MS - days_ago * DAY_MS, "hub", tool, projection, n_tokens, n_selected)
+
+
+class TestResults:
+    def test_are_told_by_tool_with_their_share_of_all_that_is_paid(self, path):
+        log_of(
+            path, [answered("a", 900, 80), answered("a", 100, 20), answered("b", 300, 300, upstream="git"), call("c")]
+        )
+        log_of(path, [listed("a", 10, 40), listed("c", 10, 20)])
+        assert read_report(path, NOW_MS).results == (
+            ResultRow("hub", "git", "b", 1, 300, 300, share=0.3),
+            ResultRow("hub", "", "a", 2, 1_000, 100, share=0.1),
+        )
+
+    def test_that_callers_read_on_in_have_the_projection_that_they_selected_most(self, path):
+        reads = [*[read("[].name")] * 3, read("[].name", 7_000, 260), *[read("[].id")] * 3, *[read("", 9_000, 0)] * 9]
+        (row,) = read_report(log_of(path, [answered("a", 900, 80), *reads]), NOW_MS).results
+        assert (row.projection, row.n_reads, row.saved) == ("[].name", 4, pytest.approx(0.956))
+
+    @every(
+        "reads",
+        [
+            [read("[].name")] * 2,
+            [read("[].name"), read("[].id"), read("[].at")],
+            [read("[].name", 1_000, 1_000)] * 3,
+            [read("", 1_000, 0)] * 3,
+            [read("[].name", tool="b")] * 3,
+            [read("[].name", days_ago=31)] * 3,
+        ],
+        ids=["two", "three that differ", "the whole", "ranges", "another tool's", "long ago"],
+    )
+    def test_have_no_projection_that_is_not_derived_from_reads(self, tmp_path, reads):
+        path = log_of(tmp_path / "hub.db", [answered("a", 900, 80), *reads])
+        (row,) = read_report(path, NOW_MS).results
+        assert (row.projection, row.setting) == ("", "")
+
+    @every("tool", ["list_issues", "list.issues", 'a "quoted" \\ name', "zähle_😀"])
+    def test_have_a_setting_that_a_file_may_hold(self, tool):
+        projection = '"@graph"[].{name: name}'
+        row = ResultRow("hub", "", tool, 1, 900, 80, projection, 3, 0.9)
+        assert tomllib.loads(row.setting) == {"results": {tool: {"select": projection}}}
+
+    def test_of_a_name_that_no_line_can_hold_have_no_setting(self):
+        assert ResultRow("hub", "", "a\x7fb", 1, 900, 80, "[].name", 3, 0.9).setting == ""
+
+    def test_are_read_alone_as_in_the_whole_report(self, path):
+        log_of(path, [answered("a", 900, 80), *[read("[].name")] * 3, listed("a", 10, 40)])
+        whole, alone = read_report(path, NOW_MS), read_results(path, NOW_MS, server="hub", days=30, subject=None)
+        assert alone == UsageReport({}, results=whole.results, n_listed_tokens=400)
+
+    def test_of_several_logs_are_shares_of_all_of_them(self, path, tmp_path):
+        other = log_of(tmp_path / "other.db", [answered("b", 300, 300, server="other")])
+        log_of(path, [answered("a", 100, 100)])
+        report = merged([read_report(each, NOW_MS) for each in (path, other)])
+        assert [(row.tool, row.share) for row in report.results] == [("b", 0.75), ("a", 0.25)]
 
 
 class TestSearches:

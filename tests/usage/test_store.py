@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent_utilities.usage.database import VERSION, Forget, check_header, forget
-from agent_utilities.usage.model import DAY_MS, Call, Event, Listed, Search, UsageBounds, UsageError
+from agent_utilities.usage.model import DAY_MS, Call, Event, Listed, Read, Search, UsageBounds, UsageError
 from agent_utilities.usage.store import UsageStore
 from tests.every import every
 from tests.usage.logs import BOUNDS, NOW_MS, bytes_of, call, rows, turns
@@ -40,11 +40,12 @@ def path(tmp_path: Path) -> Path:
 
 class TestWriting:
     def test_a_call_is_kept_whole(self, path: Path) -> None:
-        event = Call(NOW_MS, "demo", "ping", "up", "1.2", "abcd", 3, False, 12.5, "r1", "key", "some words")
+        event = Call(NOW_MS, "demo", "ping", "up", "1.2", "abcd", 3, False, 12.5, "r1", "key", "some words", 900, 80)
         write(path, event)
         names = "at_ms, server, tool, upstream, version, session, turn, ok, ms, revision, subject, request"
+        names = f"{names}, result_tokens, given_tokens"
         assert rows(path, f"SELECT {names} FROM calls") == [
-            (NOW_MS, "demo", "ping", "up", "1.2", "abcd", 3, 0, 12.5, "r1", "key", "some words")
+            (NOW_MS, "demo", "ping", "up", "1.2", "abcd", 3, 0, 12.5, "r1", "key", "some words", 900, 80)
         ]
 
     def test_a_search_is_kept_whole(self, path: Path) -> None:
@@ -59,6 +60,18 @@ class TestWriting:
         assert rows(path, "SELECT server, tool, day, n_lists, n_tokens FROM lists ORDER BY day") == [
             ("demo", "ping", day, 4, 41),
             ("demo", "ping", day + 1, 2, 42),
+        ]
+
+    def test_reads_of_one_day_and_projection_are_one_row(self, path: Path) -> None:
+        reads = [("a.b", 100, 10), ("a.b", 200, 20), ("", 300, 0), ("a.b", 400, 40)]
+        day = NOW_MS // DAY_MS
+        for n, (projection, *tokens) in enumerate(reads):  # by as many processes, the last one on the next day
+            write(path, Read(NOW_MS + DAY_MS * (n == 3), "demo", "ping", projection, *tokens))
+        names = "server, tool, projection, day, n_reads, n_tokens, n_selected"
+        assert rows(path, f"SELECT {names} FROM reads ORDER BY id") == [
+            ("demo", "ping", "a.b", day, 2, 300, 30),
+            ("demo", "ping", "", day, 1, 300, 0),
+            ("demo", "ping", "a.b", day + 1, 1, 400, 40),
         ]
 
     def test_the_order_is_that_of_writing_though_the_clock_is_set_back(self, path: Path) -> None:
@@ -176,8 +189,9 @@ class TestAge:
     def test_what_is_too_old_goes(self, path: Path) -> None:
         write(path, call(1, at_ms=NOW_MS - 30 * DAY_MS - 1), call(2, at_ms=NOW_MS - 30 * DAY_MS))
         write(path, Search(NOW_MS - 30 * DAY_MS - 1, "demo", 0), Listed(NOW_MS - 32 * DAY_MS, "demo", "ping"))
+        write(path, Read(NOW_MS - 32 * DAY_MS, "demo", "ping"))
         assert self.pruned(path) == [2]
-        assert rows(path, "SELECT (SELECT count(*) FROM searches), (SELECT count(*) FROM lists)") == [(0, 0)]
+        assert [rows(path, f"SELECT count(*) FROM {table}") for table in ("searches", "lists", "reads")] == [[(0,)]] * 3
 
     def test_rows_of_the_future_stay(self, path: Path) -> None:
         write(path, call(1, at_ms=NOW_MS + 400 * DAY_MS))
@@ -231,6 +245,13 @@ class TestRows:
             store.write([Listed(NOW_MS + n * DAY_MS, "demo", "ping") for n in range(300)])
             store.prune(NOW_MS)
         assert rows(path, "SELECT count(*) FROM lists") == [(100,)]
+
+    def test_of_reads_a_tenth_stay_and_a_tool_that_is_read_at_will_pushes_out_no_other(self, path: Path) -> None:
+        with opened(path, UsageBounds(rows=1000, free_bytes=0)) as store:
+            store.write([Read(NOW_MS, "demo", "quiet", f"a{n}") for n in range(20)])
+            store.write([Read(NOW_MS, "demo", "loud", f"a{n}") for n in range(300)])
+            store.prune(NOW_MS)
+        assert rows(path, "SELECT tool, count(*) FROM reads GROUP BY tool") == [("loud", 80), ("quiet", 20)]
 
     def test_pruning_is_due_at_first_and_once_enough_is_written(self, path: Path) -> None:
         with opened(path, UsageBounds(rows=1000, free_bytes=0)) as store:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from agent_utilities.usage.database import open_log
-from agent_utilities.usage.model import HOUR_MS, Call, Event, Search
+from agent_utilities.usage.model import HOUR_MS, Call, Entry, Search
 from agent_utilities.usage.store import insert
 
 NOW_MS = 1_800_000_000_000
 
 
-def log_of(path: Path, events: Iterable[Event] = ()) -> Path:
+def log_of(path: Path, events: Iterable[Entry] = ()) -> Path:
     """Write a log with these events, and return its file."""
     connection = open_log(path)
     write(connection, events)
@@ -22,7 +22,7 @@ def log_of(path: Path, events: Iterable[Event] = ()) -> Path:
     return path
 
 
-def write(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
+def write(connection: sqlite3.Connection, events: Iterable[Entry]) -> None:
     """Add events in one transaction."""
     connection.execute("BEGIN")
     insert(connection, list(events))

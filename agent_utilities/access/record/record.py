@@ -24,7 +24,7 @@ from agent_utilities.policy.bounds import fits
 from agent_utilities.policy.decision import Decision
 from agent_utilities.seam.caller import Caller
 from agent_utilities.seam.feature import BoundError, OwnTool, Refusal
-from agent_utilities.seam.request import Call, Request, sender_of
+from agent_utilities.seam.request import RESULT_TOKENS, Call, Request, sender_of
 from agent_utilities.selection.model import fold
 from agent_utilities.usage.redaction import without_secrets
 
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
 REACHED = "agent_utilities.recorded"
 """The key, in an HTTP request's scope, of the mark that `Record` has the request and records its outcome."""
 
-_about: ContextVar[dict[str, Any] | None] = ContextVar("agent_utilities_recorded_call", default=None)
-"""The common fields of the lines of the call under way; empty until its first line is written."""
+_about: ContextVar[tuple[dict[str, Any], list[Request]] | None] = ContextVar(
+    "agent_utilities_recorded_call", default=None
+)
+"""The common fields of the lines of the call under way, and its request; none until its first line is written."""
 
 
 class Record:
@@ -67,8 +69,9 @@ class Record:
         if ctx.method != "tools/call":
             return await call_next(ctx)
         about: dict[str, Any] = {}
+        requests: list[Request] = []
         outcome, problem = {"outcome": "error", "bytes": 0}, ""
-        started_s, token = time.perf_counter(), _about.set(about)
+        started_s, token = time.perf_counter(), _about.set((about, requests))
         try:
             result = await call_next(ctx)
             content = result.model_dump(by_alias=True) if isinstance(result, BaseModel) else result or {}
@@ -83,6 +86,8 @@ class Record:
         finally:
             _about.reset(token)
             ms = round(1000 * (time.perf_counter() - started_s), 3)
+            for request in requests:
+                outcome |= zip(("result_tokens", "given_tokens"), request.values.get(RESULT_TOKENS, ()), strict=False)
             self.ended(ctx, about, outcome, {"reason": problem[:ENOUGH], "ms": ms})
 
     def ended(self, ctx: ServerRequestContext[Any, Any], about: Fields, outcome: Fields, said: Fields) -> None:
@@ -99,7 +104,7 @@ class Record:
         Raises:
             Refusal: recording is required, and failed.
         """
-        if (about := _about.get()) is None:
+        if (under_way := _about.get()) is None:
             return
         said = {**self._who(request.caller), "revision": tied_to, **await self._verdict(call.name, request, decision)}
         own = {"reason": said.pop("reason", "")}
@@ -111,7 +116,9 @@ class Record:
             await self.log.written(fields) if self._is_required else self.log.note(fields)
         except RecordError as error:
             raise Refusal(f"not called: it can't be written to the audit record: {error}; try later") from None
+        about, requests = under_way
         about |= said
+        requests.append(request)
 
     async def _verdict(self, name: str, request: Request, decision: Decision) -> dict[str, Any]:
         """Return the fields on a called name; denied and unknown ones take the same work (law L1)."""

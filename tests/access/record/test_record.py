@@ -21,7 +21,7 @@ from agent_utilities import AgentServer, create_mcp_server
 from agent_utilities.access.record.log import AuditLog, all_files
 from agent_utilities.access.refusals import UNKNOWN
 from agent_utilities.seam.feature import Feature, Refusal
-from agent_utilities.seam.request import Call, Request
+from agent_utilities.seam.request import RESULT_TOKENS, Call, Request
 from tests.access.record.records import fill, of_file
 from tests.access.team import Team
 from tests.every import every
@@ -116,6 +116,25 @@ class TestCalls:
             await called(server(path), "git_log", {"text": text})
         short, long = (line["bytes"] for line in lines(path, "result"))
         assert long - short == 2 * len(("é" * 10).encode())
+
+    async def test_tell_the_tokens_of_their_results_where_these_are_counted(self, path: Path) -> None:
+        class Counted(Feature):
+            name = "counted"
+            after = ("results",)
+
+            async def after_request(
+                self, request: Request, result: dict[str, Any], call: Call | None
+            ) -> dict[str, Any]:
+                request.values.pop(RESULT_TOKENS, None)
+                if call is not None and call.arguments:
+                    request.values[RESULT_TOKENS] = 900, 80
+                return result
+
+        mcp = server(path, features=[Counted()])
+        for arguments in ({"text": "x"}, {}):
+            await called(mcp, "git_log", arguments)
+        told = [said(line, "result_tokens", "given_tokens") for line in lines(path, "call", "result")]
+        assert told == [[None, None], [900, 80], [None, None], [None, None]]
 
     async def test_are_between_the_lines_of_start_and_end(self, path: Path) -> None:
         await called(server(path), "git_log")
