@@ -90,6 +90,7 @@ class Results(Feature):
     name = "results"
     after = ("access", "audit", "quotas", "usage", "upstreams", "capabilities", "tool_search", "query")
     hears = (ToolCalled,)
+    limit_s = 60.0  # a result of many MiB is not given whole because a busy machine takes long for it
 
     def __init__(self, by_default: int = NO_LIMIT) -> None:
         self._by_default = by_default
@@ -300,22 +301,22 @@ class Invisible(Feature):
     before = ("results",)
 
     def __init__(self) -> None:
-        self._cached: LRUCache[int, tuple[dict[str, Any], dict[str, Any], int]] = LRUCache(_N_DEFINITIONS)
+        self._cached: LRUCache[str, tuple[dict[str, Any], dict[str, Any], int]] = LRUCache(_N_DEFINITIONS)
 
-    def _definition(self, item: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    def _definition(self, item: dict[str, Any], key: str) -> tuple[dict[str, Any], int]:
         from agent_utilities.results.invisible import in_definition
 
-        before, changed, n = self._cached.get(id(item), (None, item, 0))
-        if before is not item:
+        before, changed, n = self._cached.get(str(item[key]), (None, item, 0))
+        if before != item:
             changed, n = in_definition(item, self._mode)
-            self._cached[id(item)] = item, changed, n  # with the item, so that no other gets its id
+            self._cached[str(item[key])] = dict(item), changed, n
         return changed, n
 
     async def after_request(self, request: Request, result: dict[str, Any], call: Call | None) -> dict[str, Any]:
         from agent_utilities.results.invisible import in_result
 
         if (kind := KINDS.get(request.method)) is not None:
-            items = [self._definition(item) for item in result[kind.field]]
+            items = [self._definition(item, kind.key) for item in result[kind.field]]
             changed, n = {**result, kind.field: [item for item, _ in items]}, sum(n for _, n in items)
         elif call is not None or request.method in _WITH_TEXT:
             changed, n = in_result(result, self._mode)
@@ -388,5 +389,9 @@ def _asked_select(params: Mapping[str, Any]) -> str:
 
 
 def _without_schemas(result: dict[str, Any]) -> dict[str, Any]:
-    tools = [{key: each[key] for key in each if key != "outputSchema"} for each in result["tools"]]
+    tools = [_without_schema(each) if "outputSchema" in each else each for each in result["tools"]]
     return {**result, "tools": tools}
+
+
+def _without_schema(tool: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in tool.items() if key != "outputSchema"}

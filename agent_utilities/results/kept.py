@@ -112,9 +112,9 @@ class Kept:
         return n_bytes
 
 
-def _pieces(head: bytes, content: bytes) -> list[bytes]:
-    starts = range(_PIECE_BYTES, len(content), _PIECE_BYTES)
-    return [head + content[:_PIECE_BYTES], *(content[at : at + _PIECE_BYTES] for at in starts)]
+def _pieces(head: bytes, content: bytes) -> list[bytes | memoryview]:
+    starts, view = range(_PIECE_BYTES, len(content), _PIECE_BYTES), memoryview(content)
+    return [head + content[:_PIECE_BYTES], *(view[at : at + _PIECE_BYTES] for at in starts)]
 
 
 def _paged(head: bytes, content: bytes) -> mmap:

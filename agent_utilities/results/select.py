@@ -265,8 +265,8 @@ class _Tracer(_Interpreter):
             self._seen.setdefault(id(node), Counter())[_literal(super().visit(node["children"][0], value))] += 1
         elif kind in _PROJECTIONS and not found:
             base = super().visit(node["children"][0], value)
-            is_kept = kind != "filter_projection" or id(node["children"][1]) in self._hits | self._misses.keys()
-            is_hit = found == [] and (base == [] or is_kept)
+            has_matched = kind != "filter_projection" or id(node["children"][1]) in self._hits
+            is_hit = found == [] and (base == [] or has_matched)
         if kind in ("comparator", "function_expression"):
             self._texts |= {id(child) for child in node["children"][1:]}
         if kind in ("field", "index") and id(value) in self._paths:

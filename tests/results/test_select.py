@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import tracemalloc
 from copy import deepcopy
 from typing import Any
 
@@ -160,6 +161,14 @@ class TestMalformed:
             assert what in error.what, expression
             assert "\n" not in error.what, expression
 
+    def test_an_error_is_short_whatever_was_written(self):
+        for expression in ["1" * 1990, "'" + "x" * 1990, "frobnicate" * 190 + "(@)"]:
+            assert len(str(refused(expression))) < 600, expression
+
+    def test_a_hint_can_be_parsed(self):
+        for expression in [".issues[", "$..title", "ceil(to_number('inf'))"]:
+            assert refused(expression).hint.startswith("it is JMESPath, such as "), expression
+
     def test_jq_and_jsonpath_are_answered_in_jmespath(self):
         for expression, hint in [
             ("$.issues[*].title", "issues[*].title"),
@@ -260,13 +269,22 @@ class TestTooMuch:
         assert error.what == "max_by() takes number or string, not array"
         assert len(str(error)) < 1000
 
-    def test_long_texts_are_not_joined_over_and_over(self):
-        for expression in [
-            "join(@[0], @[1:])",
-            "[" + ",".join(["reverse(@[0])"] * 130) + "]",
-            "sort([" + ",".join(["@[0]"] * 100) + "])",
+    def test_what_is_copied_or_compared_over_and_over_is_counted(self):
+        texts = ["x" * 4_000_000, "".join(["x"] * 4_000_000), *["y"] * 100]
+        for expression, value in [
+            ("[" + ",".join(["reverse(@[0])"] * 130) + "]", texts),
+            ("sort([" + ",".join(["@[0]"] * 100) + "])", texts),
+            ("[[[0],[1]]] | " + times("[@,@][]", 14) + " | [?[0]==[1]] | length(@)", texts),
+            ("length([0]" + "[:]" * 600 + ")", [[1] * 300_000]),
+            ("[" + ",".join(["length(merge(@, @))"] * 3) + "]", {f"key{n}": n for n in range(100_000)}),
         ]:
-            assert "too much" in refused(expression, ["x" * 4_000_000, *["y"] * 100]).what, expression
+            assert refused(expression, value).what.startswith("it takes too much"), expression
+
+    def test_a_text_is_counted_before_it_is_joined(self):
+        tracemalloc.start()
+        refused("join(@[0], @[1:])", ["x" * 4_000_000, *["y"] * 50])
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+        tracemalloc.stop()
 
     def test_what_would_hold_every_thread_is_refused(self):
         for expression, value in [("sort(@)", [1] * 100_001), ("to_string(@)", ["x" * 1000] * 5000)]:
@@ -288,7 +306,8 @@ class TestWrittenSize:
         graph: Any = 1
         for _ in range(300):
             graph = [graph, graph]
-        assert 1000 < written_size(graph, 1000) < 5000
+        for value in (graph, [[1] * 3000] * 2000, [{"a": 1}] * 10_000):
+            assert 10_000 < written_size(value, 10_000) < 50_000
 
     def test_what_can_not_be_written_has_none(self):
         deep: Any = []
@@ -316,6 +335,9 @@ class TestMissing:
             "length(none)",
         ]:
             assert why(expression) == "", expression
+
+    def test_a_field_that_some_item_has_is_not_missing(self):
+        assert why("[].b", [{"a": 1}, {"b": None}]) == ""
 
     def test_the_first_field_that_is_missing_is_told_with_the_keys(self):
         has = "it has number, state, title, user, body"
