@@ -160,10 +160,10 @@ class Results(Feature):
         """
         if not (expression := _asked_select(call.params)):
             return
-        from agent_utilities.results.select import select
+        from agent_utilities.results.select import parsed
 
         try:
-            select(expression, None)
+            parsed(expression)
         except InputError as error:
             raise Refusal(f"the tool was not called: {error}") from error
 
@@ -363,7 +363,7 @@ def _rules(by_tool: Mapping[str, Any]) -> dict[str, ResultRule]:
     Raises:
         SettingsError: one can't be read.
     """
-    from agent_utilities.results.select import select
+    from agent_utilities.results.select import parsed
 
     try:
         rules = _RULES.validate_python(by_tool)
@@ -374,7 +374,7 @@ def _rules(by_tool: Mapping[str, Any]) -> dict[str, ResultRule]:
     for name, rule in rules.items():
         if rule.select:
             try:
-                select(rule.select, None)
+                parsed(rule.select)
             except InputError as error:
                 raise SettingsError(error.what, rule.select, f"results.{name}.select", error.hint) from None
     return rules

@@ -82,15 +82,16 @@ class Kept:
             if not (cause := await self._shared.put(owner, handle, n_bytes, head, content)):
                 return handle
             self._cause = cause
-        pages = await _beside(n_bytes, partial(_paged, head, content))
         own = [key for key in self._held if key[0] == owner]
         n_own = sum(self._held[key][1] for key in own) + n_bytes
         for key in own:
             n_own -= self._drop(key) if n_own > EACH_BYTES else 0
         while self.n_bytes + n_bytes > ALL_BYTES:
             self._drop(next(iter(self._held)))
+        pages = mmap(-1, len(head) + len(content))
         self._held[owner, handle] = self._clock() + LIFE_S, n_bytes, pages
         self._n_bytes += n_bytes
+        await _beside(n_bytes, partial(_fill, pages, head, content))  # who might read it has no handle yet
         return handle
 
     async def get(self, handle: str, owner: Owner) -> Entry | None:
@@ -112,16 +113,10 @@ class Kept:
         return n_bytes
 
 
-def _pieces(head: bytes, content: bytes) -> list[bytes | memoryview]:
-    starts, view = range(_PIECE_BYTES, len(content), _PIECE_BYTES), memoryview(content)
-    return [head + content[:_PIECE_BYTES], *(view[at : at + _PIECE_BYTES] for at in starts)]
-
-
-def _paged(head: bytes, content: bytes) -> mmap:
-    pages = mmap(-1, len(head) + len(content))
-    for piece in _pieces(head, content):
-        pages.write(piece)
-    return pages
+def _fill(pages: mmap, head: bytes, content: bytes) -> None:
+    pages.write(head)
+    for at in range(0, len(content), _PIECE_BYTES):
+        pages.write(memoryview(content)[at : at + _PIECE_BYTES])
 
 
 async def _beside(n_bytes: int, work: Callable[[], _T]) -> _T:
@@ -204,8 +199,9 @@ class _Shared:
         return ":".join([self._index, *(blake2b(each, digest_size=16, key=self._secret).hexdigest() for each in texts)])
 
     def _sealed(self, key: str, head: bytes, content: bytes) -> list[bytes]:
-        n = len(pieces := _pieces(head, content))
-        return [self._state.sealed(f"{key} {i} of {n}", piece) for i, piece in enumerate(pieces)]
+        pieces = [content[at : at + _PIECE_BYTES] for at in range(0, max(1, len(content)), _PIECE_BYTES)]
+        pieces[0] = head + pieces[0]
+        return [self._state.sealed(f"{key} {i} of {len(pieces)}", piece) for i, piece in enumerate(pieces)]
 
     def _opened(self, key: str, sealed: Mapping[bytes, bytes]) -> Entry | None:
         n = len(sealed) - 1  # its size is beside the pieces
