@@ -32,7 +32,7 @@ PAGE = [
 ]
 RESULTS = [
     Later(
-        "agent_utilities.results.feature:Invisible",
+        "agent_utilities.results.making_visible:Invisible",
         wanted=lambda: True,
         is_off=lambda operator: operator.settings.invisible in ("auto", "keep"),
     ),

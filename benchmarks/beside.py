@@ -1,7 +1,7 @@
 """Run a benchmark here and in another checkout, in turns, and hold each figure of its tables beside the other's.
 
 ```
-git worktree add ../before 64a6b8d && (cd ../before && python3 -c "import tasks; tasks.set_up(); tasks.add_model()")
+git worktree add ../before 0b23e9ca && (cd ../before && python3 -c "import tasks; tasks.set_up(); tasks.add_model()")
 python benchmarks/beside.py ../before resolution.py --quick     # any script of this folder, with its own options
 ```
 

@@ -18,8 +18,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 
-from tests.parts import capabilities_of, gateway_with
-
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pydantic import SecretStr
@@ -39,6 +37,7 @@ from agent_utilities.selection.model import NOTHING, Selection
 from agent_utilities.selection.parse import read_meta
 from benchmarks.measure import quantile
 from benchmarks.resolution_lag import Lag
+from tests.parts import capabilities_of, gateway_with
 
 SERVER = Path(__file__).parents[1] / "tests" / "gateway" / "capabilities" / "tiny_server.py"
 _TALK = "what do you think of my plan number {}?"

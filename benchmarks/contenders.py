@@ -101,17 +101,19 @@ def code_of(commit: str, lane: str) -> Iterator[Contender]:
     """Give this factory as it was at an earlier commit, in the environment of this one.
 
     Raises:
-        ContenderError: there is no git, or no such commit.
+        ContenderError: there is no git, or no such commit, or it can't run on the FastMCP that is installed.
     """
     with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
         archive = Path(folder, "code.tar")
         packing = ["git", "archive", "--format=tar", f"--output={archive}", commit, "agent_utilities"]
-        for command in (packing, ["tar", "-xf", str(archive), "-C", folder]):
+        trying = [sys.executable, "-P", "-c", "from agent_utilities import create_mcp_server as c; c('tried')"]
+        environ = os.environ | {"PYTHONPATH": folder}
+        for command in (packing, ["tar", "-xf", str(archive), "-C", folder], trying):
             try:
-                subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+                subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=environ)
             except (OSError, subprocess.CalledProcessError) as error:
                 reason = getattr(error, "stderr", b"") or repr(error).encode()
-                told = reason.decode(errors="replace").strip()
+                told = reason.decode(errors="replace").strip().splitlines()[-1]
                 raise ContenderError(f"no code of commit {commit}: {told}; give --before COMMIT") from None
         yield Contender(lane, OURS.kind, code=folder)
 

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 # Last, so that each environment's own agent_utilities is found before the one beside this folder.
 sys.path.append(str(Path(__file__).parents[1]))
@@ -28,6 +28,10 @@ from pydantic import Field
 from benchmarks.host_internals import low_level, put, search
 from benchmarks.resolution_lag import TICK_S, Lag
 from benchmarks.worker import Worker
+
+if TYPE_CHECKING:
+    from agent_utilities import AgentServer
+    from agent_utilities.query.resolution.resolver import Pipeline, Resolver
 
 SERVER = "resolution-benchmark"
 VERBS = tuple("list read create update search export archive compare restore watch count label".split())
@@ -93,13 +97,21 @@ def changed(pattern: Tool, i: int, edition: int = 0) -> Tool:
     )
 
 
-def resolver_of(server: Any) -> Any:
-    """Return what resolves a server's queries, of this package or of an earlier one."""
-    if hasattr(server, "resolver"):
-        return server.resolver
+def resolver_of(server: AgentServer) -> Resolver:
+    """Return what resolves a server's queries."""
     from agent_utilities.query.feature import Query
+    from agent_utilities.seam.host import find
 
-    return server.offered(Query)[0].resolver
+    query = find(server, Query)
+    assert query is not None
+    return query.resolver
+
+
+def pipeline_of(server: AgentServer) -> Pipeline:
+    """Return what answers a server's queries, once its graph was opened."""
+    pipeline = resolver_of(server).pipeline
+    assert pipeline is not None
+    return pipeline
 
 
 class ResolvingWorker(Worker):
@@ -110,7 +122,9 @@ class ResolvingWorker(Worker):
         self._server = self._made()
         add_tools(self._server, n_tools)
         if self._contender == "ours":  # as the command line does before it serves
-            importlib.import_module("agent_utilities.server.stopping").calm_collector()
+            from agent_utilities.server.stopping import calm_collector
+
+            calm_collector()
         lag, started = Lag(), time.perf_counter()
         host = low_level(self._server)
         async with lag.watched():
@@ -126,7 +140,9 @@ class ResolvingWorker(Worker):
         if self._contender == "released-graph":
             importlib.import_module("agent_utilities.knowledge_graph.core.engine").IntelligenceGraphEngine()
         if self._contender == "ours":
-            return importlib.import_module("agent_utilities").create_mcp_server(SERVER)
+            from agent_utilities import create_mcp_server
+
+            return create_mcp_server(SERVER)
         factory = importlib.import_module("agent_utilities.mcp.server_factory").create_mcp_server
         _, server, middleware = factory(SERVER, command_args=[])
         for each in middleware:
@@ -147,7 +163,7 @@ class ResolvingWorker(Worker):
 
     async def resolve(self, queries: list[str], n_warm: int) -> dict[str, Any]:
         """Resolve queries never asked before, each then some more times."""
-        pipeline = resolver_of(self._server).pipeline
+        pipeline = pipeline_of(self._server)
         cold, warm, n_found = [], [], []
         for query in queries:
             started = time.perf_counter()
@@ -199,26 +215,23 @@ class ResolvingWorker(Worker):
 
     async def decisions(self, lanes: dict[str, dict[str, str]], n_calls: int) -> dict[str, Any]:
         """Decide lists under several headers in turns, call by call: the verdict with its resolution, the decision."""
-        read_request = importlib.import_module("agent_utilities.selection.parse").read_request
+        from agent_utilities.selection.parse import read_request
+
+        server: AgentServer = self._server
         callers = {
             lane: read_request(b"", tuple((key.encode(), value.encode()) for key, value in headers.items()))
             for lane, headers in lanes.items()
         }
-        surface = self._server.surface
-        with surface.under_verdict(surface.unbounded()):
-            tools = await self._server.list_tools(run_middleware=False)
+        with server.surface.under_verdict(server.surface.unbounded()):
+            tools = await server.list_tools(run_middleware=False)
         timings: dict[str, list[Any]] = {lane: [] for lane in lanes}
         n_tools: dict[str, int] = {}
         order, shuffle = list(lanes), Random(0).shuffle
         for i in range(n_calls + 2):
             for lane in order:
                 wall, cpu = time.perf_counter(), self._clock.cpu_s()
-                server: Any = self._server
-                if hasattr(server, "verdict"):
-                    verdict = await server.verdict(callers[lane], lists_tools=True)
-                else:
-                    verdict = (await server.request(callers[lane])).verdict
-                decision = surface.decide("tool", tools, verdict)
+                request = await server.request(callers[lane])
+                decision = server.surface.decide("tool", tools, request.verdict)
                 taken = time.perf_counter() - wall, self._clock.cpu_s() - cpu
                 n_tools[lane] = len(decision.visible)
                 timings[lane] += [taken] if i > 1 else ()
@@ -235,7 +248,7 @@ class ResolvingWorker(Worker):
             if load == "idle":
                 await asyncio.sleep(2)
             for query in queries if load == "cold" else ():
-                answer = await resolver_of(self._server).pipeline.resolve(query, limit=TOP_K)
+                answer = await pipeline_of(self._server).resolve(query, limit=TOP_K)
                 n_unanswered += answer.status == "unavailable"
                 await asyncio.sleep(2 * TICK_S)
             if load == "refresh":
@@ -248,7 +261,7 @@ class ResolvingWorker(Worker):
 
     async def _stampede(self, queries: list[str]) -> int:
         """Let a thousand callers resolve at once, 20 in each turn of the loop; returns how many got no answer."""
-        pipeline, asked = resolver_of(self._server).pipeline, []
+        pipeline, asked = pipeline_of(self._server), []
         for i in range(1000):
             asked.append(asyncio.create_task(pipeline.resolve(queries[i % len(queries)], limit=TOP_K)))
             if i % 20 == 0:
@@ -257,15 +270,16 @@ class ResolvingWorker(Worker):
 
     async def _change_a_tenth(self) -> None:
         self._edition = getattr(self, "_edition", 0) + 1
-        pipeline = resolver_of(self._server).pipeline
+        pipeline = pipeline_of(self._server)
         self._n_refreshes = pipeline.keeper.n_refreshes
         pattern, *_ = tools = list(await self._server.local_provider.list_tools())
         for i in range(0, len(tools), 10):
             put(self._server, changed(pattern, i, self._edition))
-        self._server.changes.note({"tools"})
+        server: AgentServer = self._server
+        server.changes.note({"tools"})
 
     async def _refreshed(self) -> None:
-        pipeline = resolver_of(self._server).pipeline
+        pipeline = pipeline_of(self._server)
         while pipeline.keeper.n_refreshes == self._n_refreshes or not pipeline.keeper.is_idle:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 

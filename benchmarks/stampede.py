@@ -17,8 +17,6 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from tests.parts import query_of
-
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import httpx2
@@ -26,8 +24,10 @@ import uvicorn
 from rich.console import Console
 from rich.table import Table
 
+from agent_utilities.query.resolution.resolver import Pipeline
 from benchmarks.resolution_lag import Lag
 from benchmarks.worker import ENVELOPE, PROTOCOL
+from tests.parts import query_of
 
 N_CALLERS, N_QUERIES, N_TOOLS = 1000, 50, 60
 DAY_S = 86_400
@@ -58,12 +58,14 @@ async def serve(lane: str, folder: str) -> None:
     serving = asyncio.create_task(web.serve(sockets=[listener]))
     base = f"http://127.0.0.1:{listener.getsockname()[1]}"
     n_refreshes = n_reads = 0
+    pipeline: Pipeline | None = None
     async with httpx2.AsyncClient(base_url=base, trust_env=False, timeout=60) as client:
         while not web.started:  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(0.01)
         if lane == "ours":
             await client.get("/tools?q=wake")
-            pipeline: Any = query_of(server).resolver.pipeline
+            pipeline = query_of(server).resolver.pipeline
+            assert pipeline is not None
             while not pipeline.keeper.n_refreshes or not pipeline.keeper.is_idle:  # noqa: ASYNC110 - filled once, and for good
                 await asyncio.sleep(0.01)
             # A server's clock can't be set from outside, and its tools must be two days old for every caller at once.
@@ -78,7 +80,7 @@ async def serve(lane: str, folder: str) -> None:
         callers = await asyncio.create_subprocess_exec(sys.executable, __file__, "--call", base)
         await callers.wait()
     late = quantiles(lag.late_s, n=100)
-    if lane == "ours":
+    if pipeline is not None:
         n_refreshes, n_reads = pipeline.keeper.n_refreshes - n_refreshes, pipeline.n_reads - n_reads
     print(late[49], late[98], max(lag.late_s), n_refreshes, n_reads, flush=True)
     web.should_exit = True

@@ -15,10 +15,9 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -56,7 +55,9 @@ def make_server(contender: str) -> Any:
     if contender == "bare":
         return FastMCP("benchmark")
     if contender == "ours":
-        return importlib.import_module("agent_utilities").create_mcp_server("benchmark")
+        from agent_utilities import create_mcp_server
+
+        return create_mcp_server("benchmark")
     factory = importlib.import_module("agent_utilities.mcp.server_factory").create_mcp_server
     _, server, middleware = factory("benchmark", command_args=[])
     for each in middleware:
@@ -67,8 +68,11 @@ def make_server(contender: str) -> Any:
 
 def runner(contender: str) -> Callable[..., Any]:
     """Return what starts the event loop that a contender is served on: FastMCP's way, but where ours has its own."""
-    if contender == "ours" and find_spec("agent_utilities.runtime.waiting"):
-        return getattr(importlib.import_module("agent_utilities.runtime.waiting"), "run_async", anyio.run)
+    if contender == "ours":
+        with suppress(ImportError):  # an earlier commit's may not
+            from agent_utilities.runtime.waiting import run_async
+
+            return run_async
     return anyio.run
 
 

@@ -28,7 +28,7 @@ COMMANDS = {
     "graph": ("graph", "Look after the graph that queries are resolved on."),
     "audit": ("audit", "Say whether a record of calls was tampered with."),
     "key": ("key", "Make the key that seals what a gateway keeps of its callers."),
-    "usage": ("usage", "Show what was called, what was listed and never called, and searches that found nothing."),
+    "usage": ("usage", "Show what was called, what results cost, what was never called, and searches without a match."),
 }
 """Each command's module, which has it as `app`, and its help: listing them imports none."""
 

@@ -42,7 +42,7 @@ def usage(
     days: Annotated[int, typer.Option(min=1, max=3650)] = 30,
     as_json: AsJson = False,
 ) -> None:
-    """Show what was called, what results cost, what was listed and never called, and searches that found nothing.
+    """Show what was called, what results cost, what was never called, and searches without a match.
 
     Args:
         file: The log, an SQLite file; MCP_USAGE_FILE, or all in your state folder, where none is named.

@@ -117,7 +117,7 @@ class Upstreams(Feature):
         host.offer(Completions, lambda: self.provider)
         host.offer(Pending, lambda: self)
         host.offer(QuotaSource, lambda: self)
-        host.offer(ResultSource, lambda: self)
+        host.offer(ResultSource, lambda: ResultSource(self.result_rules))
         unseen = filter(is_unseen, self.upstreams)
         self._late = {each.config.digest for each in unseen if self._store.is_late(each.config)}
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from cachetools import LRUCache
 from fastmcp.exceptions import ToolError
 from fastmcp.tools.base import Tool, ToolResult
 from mcp_types import TextContent, ToolAnnotations
@@ -19,7 +18,7 @@ from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import InputError, SettingsError, said_of
 from agent_utilities.policy.decision import Decision
 from agent_utilities.policy.entry_names import CALL_TOOL, READ_RESULT, free_name
-from agent_utilities.protocol.fit import ENVELOPE, KINDS
+from agent_utilities.protocol.fit import ENVELOPE
 from agent_utilities.results.counting import counted
 from agent_utilities.seam.components import origin_of
 from agent_utilities.seam.events import Event
@@ -50,7 +49,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("agent_utilities.results")
 
-_SELECT = {"type": "string", "description": "JMESPath: give only this of the result; the rest can be read"}
+_OPTION = CallOption(
+    "select",
+    {"type": "string", "description": "JMESPath: give only this of the result; the rest can be read"},
+    "agent-utilities/result",
+)
 _RULES = TypeAdapter(dict[str, ResultRule])
 _LINKS_SINCE = "2025-06-18"
 """The first version of the protocol that has links to resources in results."""
@@ -98,7 +101,7 @@ class Results(Feature):
 
     def attach(self, host: Host) -> None:
         super().attach(host)
-        host.offer(CallOption, lambda: CallOption("select", _SELECT, "agent-utilities/result"))
+        host.offer(CallOption, lambda: _OPTION if self._begins_with() < NO_LIMIT else None)
         host.offer(WireMiddleware, lambda: self._resource)
 
     def check(self) -> None:
@@ -124,7 +127,11 @@ class Results(Feature):
 
     async def tools_at_head(self, request: Request, decision: Decision) -> Sequence[Tool]:
         """List `read_result` where results may be shortened; where tools are deferred `call_tool` reaches it."""
-        if not self._may_shorten(request) or (decision.defers and len(decision.visible) < len(decision.permitted)):
+        if (
+            not self._may_shorten(request)
+            or not decision.permitted
+            or (decision.defers and len(decision.visible) < len(decision.permitted))
+        ):
             return ()
         return (self._reader(free_name(READ_RESULT, decision.permitted_names), request),)
 
@@ -229,10 +236,14 @@ class Results(Feature):
         if (rule := self._rules.get(name)) is not None:
             return rule
         for source in self.host.offered(ResultSource):
-            if (rules := source.result_rules()) and isinstance(tool := await self.host.component("tool", name), Tool):
+            if (rules := source.rules()) and isinstance(tool := await self.host.component("tool", name), Tool):
                 origin = origin_of(tool, self.host)
                 return rules.get(origin.server.name, {}).get(origin.own_name or name, _NO_RULE)
         return _NO_RULE
+
+    def _begins_with(self) -> int:
+        """Return the budget of a caller who says nothing."""
+        return effective(self.host.operator.selection).budget.of_lists(self._by_default)
 
     def _of_lists(self, request: Request) -> int:
         return request.verdict.effective.budget.of_lists(self._by_default)
@@ -272,7 +283,7 @@ class Results(Feature):
     # -- what it says of itself --------------------------------------------------------------------------------------
 
     def start_lines(self) -> Sequence[str]:
-        tokens = effective(self.host.operator.selection).budget.of_lists(self._by_default)
+        tokens = self._begins_with()
         return [] if tokens == NO_LIMIT else [f"results of over {tokens:,} tokens are shortened, and kept to be read"]
 
     def register_metrics(self, registry: CollectorRegistry) -> None:
@@ -294,45 +305,6 @@ class Results(Feature):
                 counter.labels(server, event.name).inc(max(0, n))
 
 
-class Invisible(Feature):
-    """Makes invisible text of servers visible, or leaves it out: in definitions, results, resources and prompts."""
-
-    name = "invisible"
-    before = ("results",)
-
-    def __init__(self) -> None:
-        self._cached: LRUCache[str, tuple[dict[str, Any], dict[str, Any], int]] = LRUCache(_N_DEFINITIONS)
-
-    def _definition(self, item: dict[str, Any], key: str) -> tuple[dict[str, Any], int]:
-        from agent_utilities.results.invisible import in_definition
-
-        before, changed, n = self._cached.get(str(item[key]), (None, item, 0))
-        if before != item:
-            changed, n = in_definition(item, self._mode)
-            self._cached[str(item[key])] = dict(item), changed, n
-        return changed, n
-
-    async def after_request(self, request: Request, result: dict[str, Any], call: Call | None) -> dict[str, Any]:
-        from agent_utilities.results.invisible import in_result
-
-        if (kind := KINDS.get(request.method)) is not None:
-            items = [self._definition(item, kind.key) for item in result[kind.field]]
-            changed, n = {**result, kind.field: [item for item, _ in items]}, sum(n for _, n in items)
-        elif call is not None or request.method in _WITH_TEXT:
-            changed, n = in_result(result, self._mode)
-        else:
-            return result
-        return {**changed, "_meta": {**(result.get("_meta") or {}), "agent-utilities/invisible": n}} if n else result
-
-    @property
-    def _mode(self) -> Literal["show", "drop"]:
-        return "drop" if self.host.operator.settings.invisible == "drop" else "show"
-
-
-_N_DEFINITIONS = 4096
-"""The most definitions that are remembered with what became of them."""
-_WITH_TEXT = ("resources/read", "prompts/get", *_OF_TASKS)
-"""Methods beside calls whose results are texts of servers."""
 _NO_RULE = ResultRule()
 _MOST_READ = AUTO_TOKENS * 4
 """The most tokens of one answer of `read_result`, where results are not bounded otherwise."""

@@ -14,7 +14,7 @@ from typing import Any
 from jmespath.exceptions import IncompleteExpressionError, JMESPathTypeError, LexerError
 from jmespath.functions import Functions
 from jmespath.parser import Parser
-from jmespath.visitor import TreeInterpreter, _Expression
+from jmespath.visitor import TreeInterpreter
 
 from agent_utilities.errors import InputError
 from agent_utilities.results.shape import key_of, quoted
@@ -150,6 +150,10 @@ def written_size(value: Any, at_most: int) -> int:
     raise RecursionError
 
 
+_EXPRESSION = type(Parser().parse("&a").search(None))
+"""What stands for an expression after `&`, such as the key of `sort_by`."""
+
+
 class _Interpreter(TreeInterpreter):
     """The interpreter of `jmespath`, which ends where it visited, read or made too much."""
 
@@ -188,7 +192,7 @@ class _Interpreter(TreeInterpreter):
         name, values = node["value"], [self.visit(child, value) for child in node["children"]]
         kinds, n = [type(each).__name__ for each in values], 0
         if name not in _UNREAD:
-            n = self.pay_for([each for each in values if name == "to_string" or type(each) is not _Expression])
+            n = self.pay_for([each for each in values if name == "to_string" or type(each) is not _EXPRESSION])
         if name == "merge":  # an entry takes a hundred bytes
             self.pay(n // 2)
         if name == "join" and kinds == ["str", "list"]:

@@ -236,11 +236,15 @@ class Completions(Protocol):
         """The handler."""
 
 
-class ResultSource(Protocol):
-    """Offered by a feature whose configuration says how results of its servers' tools are shortened."""
+@dataclass(frozen=True, slots=True)
+class ResultSource:
+    """Offered by a feature whose configuration says how results of its servers' tools are shortened.
 
-    def result_rules(self) -> Mapping[str, Mapping[str, ResultRule]]:
-        """Return the rules, by server and by the tool's own name there."""
+    Args:
+        rules: returns the rules, by server and by the tool's own name there.
+    """
+
+    rules: Callable[[], Mapping[str, Mapping[str, ResultRule]]]
 
 
 @dataclass(frozen=True, slots=True)

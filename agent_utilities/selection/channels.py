@@ -262,7 +262,7 @@ FIELDS: tuple[Field, ...] = (
         "result_tokens",
         "budget",
         ("result_tokens",),
-        "Shorten longer results to this many tokens, and keep the rest to be read: N, auto (8000), off.",
+        "Shorten results over N tokens; auto, off.",
     ),
     Field(
         "profile",

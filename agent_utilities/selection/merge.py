@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from hashlib import blake2b
@@ -239,10 +239,6 @@ def effective(selection: Selection, policy: model.Policy = "narrow") -> Effectiv
         flags = highest(field, OPERATOR_RANKS) + every(field, model.ACCESS_CHANNELS) + highest(field, CALLER_RANKS)
         return next((setting for setting in flags if setting.value is True), None)
 
-    def tokens(*sides: Sequence[Rank]) -> int | None:
-        values = [setting.value for ranks in sides for setting in highest("result_tokens", ranks)]
-        return min((value for value in values if isinstance(value, int)), default=None)
-
     brought = last("capabilities")
     return Effective(
         allow_tools=allowed("allow_tools"),
@@ -256,14 +252,19 @@ def effective(selection: Selection, policy: model.Policy = "narrow") -> Effectiv
         pins=every("pins"),
         searching=tuple((name, setting) for name in SEARCHING if (setting := searching(name)) is not None),
         capabilities=frozenset(brought.value) if brought and isinstance(brought.value, tuple) else None,
-        budget=ResultBudget(
-            tokens(OPERATOR_RANKS, (("rule",),), (("token",),), CALLER_RANKS[:1]),
-            tokens(CALLER_RANKS[1:-1]),
-            tokens(CALLER_RANKS[1:]),
-        )
-        if any(slot[0] == "result_tokens" for slot in given)
-        else NO_BUDGET,
+        budget=_budget_of(highest) if any(field == "result_tokens" for field, _ in given) else NO_BUDGET,
     )
+
+
+def _budget_of(highest: Callable[[FieldName, Sequence[Rank]], tuple[Setting, ...]]) -> ResultBudget:
+    """Return the budget of results: the operator's side has the smallest of theirs, and the caller's their highest."""
+
+    def smallest(*sides: Sequence[Rank]) -> int | None:
+        values = [setting.value for ranks in sides for setting in highest("result_tokens", ranks)]
+        return min((value for value in values if isinstance(value, int)), default=None)
+
+    operator = smallest(OPERATOR_RANKS, (("rule",),), (("token",),), CALLER_RANKS[:1])
+    return ResultBudget(operator, smallest(CALLER_RANKS[1:-1]), smallest(CALLER_RANKS[1:]))
 
 
 def _canonical(value: Value) -> object:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -12,25 +11,23 @@ from functools import partial
 from typing import Any, TypeVar, get_type_hints
 
 from fastmcp.tools.base import Tool
-from opentelemetry import trace
 from pydantic import BaseModel
 from pydantic_core import to_json
-from starlette.routing import BaseRoute
 
 from agent_utilities.catalog.model import ComponentKind, entry
 from agent_utilities.errors import SettingsError
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import Decision
-from agent_utilities.protocol.fit import KINDS
 from agent_utilities.runtime.waiting import in_turns, is_failure, left_out
 from agent_utilities.seam.caller import Caller, Grant
-from agent_utilities.seam.events import Event
 from agent_utilities.seam.feature import BoundError, Feature, OwnTool, Refusal
 from agent_utilities.seam.host import Host
 from agent_utilities.seam.request import LEFT_OUT, Call, Request
 from agent_utilities.selection.merge import Narrowing, Narrowings
 from agent_utilities.selection.model import NOTHING, Selection
+from agent_utilities.server.feature_answers import as_json, as_list, as_routes, joined, listed, new_in, of_kind
 from agent_utilities.server.feature_order import Later, in_order, loaded, name_of
+from agent_utilities.server.observers import Observers
 from agent_utilities.server.surface.operator import Operator
 from agent_utilities.server.surface.visibility_transform import admitted
 
@@ -137,7 +134,7 @@ class FeatureList:
         grants: list[Grant] = []
         for each in self._with(Feature.grant):
             try:
-                if (grant := _of_kind(Grant | None, each.grant(caller))) is not None:
+                if (grant := of_kind(Grant | None, each.grant(caller))) is not None:
                     may = frozenset(each.rights).intersection(grant.may)
                     grants.append(replace(grant, bounds=grant.bounds.granted, may=may))
             except BaseException as error:
@@ -229,12 +226,12 @@ class FeatureList:
         """Return the features' own tools before a list, without those that have a catalog's name or are denied."""
 
         async def head(feature: Feature) -> Sequence[Tool]:
-            tools = _as_list(await feature.tools_at_head(request, decision))
+            tools = as_list(await feature.tools_at_head(request, decision))
             async for tool in in_turns(tools):
                 to_json(tool.to_mcp_tool(name=tool.name))  # one that can't be listed would fail the whole list
             return await admitted(tools)
 
-        heads = await self._answers(Feature.tools_at_head, _as_list, head)
+        heads = await self._answers(Feature.tools_at_head, as_list, head)
         tools = [tool for head in heads for tool in head]
         return [tool for tool in tools if _is_open(tool, request) and tool.name not in decision.permitted_names]
 
@@ -242,7 +239,7 @@ class FeatureList:
         """Return the tool of a name that a feature has itself, or None."""
         for each in self._with(Feature.tool):
             with left_out(each):
-                tool: Tool | None = _of_kind(Tool | None, await _in_time(each, each.tool(name, request)))
+                tool: Tool | None = of_kind(Tool | None, await _in_time(each, each.tool(name, request)))
                 if tool is not None and tool.name == name and _is_open(tool, request):
                     return tool
         return None
@@ -251,8 +248,8 @@ class FeatureList:
         """Return a call as features have changed it."""
         for each in self._with(Feature.before_call):
             with left_out(each):
-                changed = _of_kind(Call, await _in_time(each, each.before_call(request, call)))
-                _of_kind(Mapping, changed.params)
+                changed = of_kind(Call, await _in_time(each, each.before_call(request, call)))
+                of_kind(Mapping, changed.params)
                 call = changed
         return call
 
@@ -269,10 +266,10 @@ class FeatureList:
                     key: copy(value) if isinstance(value, dict | list) else value for key, value in result.items()
                 }
                 try:
-                    changed = _of_kind(dict, await _in_time(each, each.after_request(request, handed, call)))
-                    if _listed(request.method, changed) != _listed(request.method, result):
+                    changed = of_kind(dict, await _in_time(each, each.after_request(request, handed, call)))
+                    if listed(request.method, changed) != listed(request.method, result):
                         raise ValueError("it changed which components are listed")
-                    to_json(list(_new_in(changed, result)))
+                    to_json(list(new_in(changed, result)))
                     result = changed
                 except Refusal as withheld:  # the others are called all the same: what they count is counted
                     refusal = withheld
@@ -282,14 +279,12 @@ class FeatureList:
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
         """Return the features' parts of the summary beside a list."""
-        return _joined(
-            await self._answers(Feature.summary, _as_json, lambda each: each.summary(request, kind, decision))
-        )
+        return joined(await self._answers(Feature.summary, as_json, lambda each: each.summary(request, kind, decision)))
 
     async def instructions(self, request: Request) -> Sequence[str]:
         """Return the features' parts of the instructions for models, in order."""
         texts = await self._answers(
-            Feature.instructions, partial(_of_kind, str | None), lambda each: each.instructions(request)
+            Feature.instructions, partial(of_kind, str | None), lambda each: each.instructions(request)
         )
         return [text for text in texts if text]
 
@@ -308,20 +303,20 @@ class FeatureList:
         for each in self._with(Feature.keeping_ms):
             limit_ms: int | None = 0
             with left_out(each):
-                limit_ms = _of_kind(int | None, each.keeping_ms(request, kind))
+                limit_ms = of_kind(int | None, each.keeping_ms(request, kind))
             limits += [] if limit_ms is None else [max(0, limit_ms)]
         return min(limits, default=None)
 
     def start_lines(self) -> list[str]:
         """Return the features' lines of the startup message."""
-        return [line for lines in self._at_once(Feature.start_lines, _as_list) for line in lines]
+        return [line for lines in self._at_once(Feature.start_lines, as_list) for line in lines]
 
     def routes(self) -> list[Any]:
-        return [route for routes in self._at_once(Feature.routes, _as_routes) for route in routes]
+        return [route for routes in self._at_once(Feature.routes, as_routes) for route in routes]
 
     def health(self) -> dict[str, Any]:
         """Return the features' parts of `/ready`."""
-        return _joined(self._at_once(Feature.health, _as_json))
+        return joined(self._at_once(Feature.health, as_json))
 
     def register_metrics(self, registry: Any) -> None:
         for each in self._with(Feature.register_metrics):
@@ -355,48 +350,6 @@ async def _in_time(feature: Feature, answer: Awaitable[_T]) -> _T:
         return await answer
 
 
-def _of_kind(kind: Any, answer: Any) -> Any:
-    if not isinstance(answer, kind):
-        raise TypeError(f"it returned {type(answer).__name__}")
-    return answer
-
-
-def _joined(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    return {key: value for part in parts for key, value in part.items()}
-
-
-def _listed(method: str, result: Mapping[str, Any]) -> list[Any] | None:
-    """Return the names or URIs in a list, in order; None for any other result."""
-    kind = KINDS.get(method)
-    return None if kind is None else [item[kind.key] for item in result[kind.field]]
-
-
-def _new_in(changed: Mapping[str, Any], result: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the values of a result that a feature has put in; of a list or an object those in it."""
-    for key, value in changed.items():
-        before = result.get(key)
-        if isinstance(value, list) and isinstance(before, list):
-            same = set(map(id, before))
-            yield from (each for each in value if id(each) not in same)
-        elif value is not before and value != before:
-            yield value
-
-
-def _as_json(part: Any) -> dict[str, Any]:
-    """Return a mapping as it is written, apart from the feature's own; what can't be written fails here."""
-    text = json.dumps(_of_kind(Mapping, part), allow_nan=False, ensure_ascii=False)
-    text.encode()  # lone surrogates are not
-    return dict(json.loads(text))
-
-
-_as_text = partial(_of_kind, str | None)
-_as_list = partial(_of_kind, list | tuple)
-
-
-def _as_routes(routes: Any) -> list[BaseRoute]:
-    return [_of_kind(BaseRoute, route) for route in _as_list(routes)]
-
-
 def _is_open(tool: Tool, request: Request) -> bool:
     """Whether a tool is a feature's own, and may be listed and called by name."""
     return isinstance(tool, OwnTool) and request.verdict.bounds.permits_entry_tool(
@@ -424,51 +377,3 @@ def _refused(feature: Feature, error: BaseException) -> BoundError:
         raise error
     logger.error("%s could not tell its bounds, so the request is refused", name_of(feature), exc_info=error)
     return BoundError(f"the bounds of {name_of(feature)} are not known, so nothing is permitted; see the server's log")
-
-
-logger = logging.getLogger("agent_utilities.observers")
-
-Observer = Callable[[Event], None]
-_Listening = tuple[Observer, tuple[type[Event], ...]]
-
-
-class Observers:
-    """Notifies observers of events; a failure of one is logged, and affects neither the request nor the others."""
-
-    def __init__(self) -> None:
-        self._features: Sequence[Feature] = ()
-        self._others: list[_Listening] = []
-        self._by_kind: dict[type[Event], tuple[Observer, ...]] = {}
-
-    def notify_features(self, features: Sequence[Feature]) -> None:
-        """Set the features that are notified, each of the kinds of events that it hears."""
-        self._features = features
-        self._by_kind.clear()
-
-    def observe(self, observer: Observer, *kinds: type[Event]) -> None:
-        """Add another observer, of some kinds of events or of all."""
-        self._others.append((observer, kinds or (Event,)))
-        self._by_kind.clear()
-
-    def notify(self, event: Event) -> None:
-        """Notify the observers of an event's kind."""
-        kind = type(event)
-        if (observers := self._by_kind.get(kind)) is None:
-            logs = [kind.log] if kind.log is not Event.log else []
-            spans = [_add_to_span] if kind.span_event is not Event.span_event else []
-            features = [each.notify for each in self._features if issubclass(kind, each.hears)]
-            others = [observer for observer, kinds in self._others if issubclass(kind, kinds)]
-            observers = self._by_kind[kind] = (*logs, *spans, *features, *others)
-        for observer in observers:
-            try:
-                observer(event)
-            except BaseException as error:
-                if not is_failure(error):
-                    raise
-                logger.exception("an observer failed; the request goes on without it")
-
-
-def _add_to_span(event: Event) -> None:
-    if (added := event.span_event()) is not None and (span := trace.get_current_span()).is_recording():
-        name, attributes = added
-        span.add_event(name, {f"agent_utilities.{key}": value for key, value in attributes.items()})

@@ -128,6 +128,7 @@ def traced() -> Way:
         tools = _served(server, query, _ask)
         upstream = {"command": sys.executable, "args": ["-c", _UPSTREAM]}
         environ = {**os.environ, "MCP_GATEWAY_FOLDER": folder, "MCP_GRAPH": "off", "MCP_RANKER": "off"}
+        environ["MCP_RESULT_TOKENS"] = "off"
         _served(agent_utilities.create_gateway({"mcpServers": {"up": upstream}}, environ=environ), call, _call)
     return Way(tools, query.entered, query.handed, call.entered, call.n_judged)
 

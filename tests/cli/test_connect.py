@@ -376,7 +376,7 @@ class TestGateway:
                     listed = await client.list_tools()
                 return [tool.name for tool in listed]
 
-        assert anyio.run(tools) == ["plain_echo"]
+        assert anyio.run(tools) == ["read_result", "plain_echo"]
 
 
 @every(

@@ -54,11 +54,11 @@ def test_of_a_gateway_shows_that_a_killed_server_takes_nothing_along(demo):
         for row in rows
         if row[0].strip()
     ]
-    assert seen[0] == ("the first start ever", "34", True, True)
+    assert seen[0] == ("the first start ever", "35", True, True)
     # Its own call starts it again and waits for it, or was under way when it died.
-    assert seen[1][:3] == ("'logs' is killed", "34", True)
-    assert (seen[2][0].partition(" ")[2], *seen[2][1:]) == ("s later", "34", True, True)
-    assert seen[3] == ("started again", "34", True, True)
+    assert seen[1][:3] == ("'logs' is killed", "35", True)
+    assert (seen[2][0].partition(" ")[2], *seen[2][1:]) == ("s later", "35", True, True)
+    assert seen[3] == ("started again", "35", True, True)
     assert "0 of 3 servers running" in done.stdout
 
 
@@ -118,9 +118,9 @@ def test_of_capabilities_shows_one_that_comes_on_and_one_that_gives_way(demo):
     assert done.returncode == 0, done.stderr
     greets, bills, meets, calls, ships, bare, brings = table_rows(done.stdout)
     assert greets[2:5] == ["nothing", "", "1"]
-    assert bills[2:5] == ["billing comes on", "billing", "7"]
-    assert meets[2:5] == ["calendar comes on", "billing, calendar", "13"]
-    assert calls[3:5] == ["calendar, billing", "13"]
-    assert ships[2:5] == ["shipping comes on, calendar gives way", "billing, shipping", "13"]
+    assert bills[2:5] == ["billing comes on", "billing", "8"]
+    assert meets[2:5] == ["calendar comes on", "billing, calendar", "14"]
+    assert calls[3:5] == ["calendar, billing", "14"]
+    assert ships[2:5] == ["shipping comes on, calendar gives way", "billing, shipping", "14"]
     assert bare[1:3] == ["", "1"]
-    assert brings[:3] == ["x-mcp-capabilities: billing,shipping", "billing, shipping", "13"]
+    assert brings[:3] == ["x-mcp-capabilities: billing,shipping", "billing, shipping", "14"]

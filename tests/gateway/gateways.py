@@ -61,6 +61,7 @@ def served(*configs: UpstreamConfig, unreachable: Sequence[str] = (), **options:
             "MCP_GROUPS": "off",
             "MCP_GATEWAY_FOLDER": folder,
             "MCP_RESULT_TOKENS": "off",  # lists are compared with those of the servers
+            "MCP_INVISIBLE": "keep",
             **options.pop("environ", {}),
         }
         made = Served(create_gateway(GatewayConfig(upstreams=configs), environ=environ, **options))

@@ -28,7 +28,7 @@ def gateway_of(folder: Path, servers: dict[UpstreamConfig, list[str]] | Any, **v
     for each, tools in servers:
         store.load(each)
         store.save(snapshot(each, *map(tool, tools), taken_at_s=time.time()))
-    environ = {"MCP_GRAPH": "off", "MCP_GATEWAY_FOLDER": str(folder), **variables}
+    environ = {"MCP_GRAPH": "off", "MCP_RESULT_TOKENS": "off", "MCP_GATEWAY_FOLDER": str(folder), **variables}
     return create_gateway(GatewayConfig(upstreams=tuple(each for each, _ in servers)), environ=environ)
 
 

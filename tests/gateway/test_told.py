@@ -25,7 +25,7 @@ GIT = config("git", deny=frozenset({"pu*"}))
 
 
 def environ(folder: Path, **variables: str) -> dict[str, str]:
-    return {"MCP_GRAPH": "off", "MCP_GATEWAY_FOLDER": str(folder), **variables}
+    return {"MCP_GRAPH": "off", "MCP_RESULT_TOKENS": "off", "MCP_GATEWAY_FOLDER": str(folder), **variables}
 
 
 def seen_before(folder: Path, *tools: str) -> AgentServer:

@@ -35,6 +35,7 @@ PACKAGE = "agent_utilities"
 GOAL = 0.85
 ROOMS: Mapping[str, tuple[str, ...]] = {
     "query": ("query",),
+    "results": ("results",),
     "usage": ("usage",),
     "access, state": ("access", "state"),
     "gateway": ("gateway", "protocol"),

@@ -111,6 +111,7 @@ def environ(folder: Path, **own: str) -> dict[str, str]:
     roots = {f"{agent}_AGENT_ROOTS": str(folder) for agent in ("GIT", "FILESYSTEM", "LOGS")}
     homes = {f"XDG_{kind}_HOME": str(folder / "kept" / kind.lower()) for kind in ("CACHE", "STATE", "CONFIG")}
     ours = {"PYTHONPATH": str(ROOT), "MCP_RANKER": "lexical", "MCP_CONFIG_FILE": "none", "MCP_FIRST_LIST_S": "100"}
+    ours["MCP_RESULT_TOKENS"] = "off"  # no tool is listed beside those of the servers
     return {**kept, **roots, **homes, **ours, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **own}
 
 

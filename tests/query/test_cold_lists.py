@@ -151,7 +151,8 @@ async def gateway_of(folder: Path, **environ: str) -> AsyncIterator[tuple[AgentS
         "server.run(show_banner=False)\n"
     )
     config = {"mcpServers": {"notes": {"command": sys.executable, "args": [str(script)]}}}
-    environ = {"MCP_GATEWAY_FOLDER": str(folder), "MCP_GRAPH_FOLDER": str(folder), "MCP_USAGE": "off", **environ}
+    folders = {"MCP_GATEWAY_FOLDER": str(folder), "MCP_GRAPH_FOLDER": str(folder)}
+    environ = {**folders, "MCP_USAGE": "off", "MCP_RESULT_TOKENS": "off", **environ}
     gateway = create_gateway(config, environ=environ)
     async with web_of(gateway) as web:
         yield gateway, web

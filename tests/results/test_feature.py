@@ -18,7 +18,8 @@ from mcp_types import CallToolRequestParams, ImageContent, TextContent
 
 from agent_utilities import AgentServer, SettingsError, create_gateway, create_mcp_server, selection_meta
 from agent_utilities.catalog.context import n_tokens
-from agent_utilities.results.feature import Invisible, Results
+from agent_utilities.results.feature import Results
+from agent_utilities.results.making_visible import Invisible
 from tests.every import every
 from tests.parts import part
 

@@ -32,7 +32,8 @@ both_eras = every("mode", ["legacy", "auto"])
 
 
 def gateway_of(folder: Path, *configs: UpstreamConfig, limit_s: str = LONG, **environ: str) -> AgentServer:
-    given = {"MCP_GRAPH": "off", "MCP_GATEWAY_FOLDER": str(folder / "gateway"), "MCP_FIRST_LIST_S": limit_s, **environ}
+    given = {"MCP_GRAPH": "off", "MCP_RESULT_TOKENS": "off", "MCP_GATEWAY_FOLDER": str(folder / "gateway")}
+    given |= {"MCP_FIRST_LIST_S": limit_s, **environ}
     return create_gateway(GatewayConfig(upstreams=configs), environ=given)
 
 

@@ -29,9 +29,9 @@ def launches(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """How the bounded server is launched; with `--behind-gateway`, a gateway in front of it, under the same bounds."""
     if not request.config.getoption("--behind-gateway"):
         return LAUNCHES
-    folder = ("MCP_GATEWAY_FOLDER", str(tmp_path_factory.mktemp("gateway")))
+    own = (("MCP_GATEWAY_FOLDER", str(tmp_path_factory.mktemp("gateway"))), ("MCP_RESULT_TOKENS", "off"))
     return {
-        name: replace(launch, script="behind_server.py", env=(*launch.env, folder)) for name, launch in LAUNCHES.items()
+        name: replace(launch, script="behind_server.py", env=(*launch.env, *own)) for name, launch in LAUNCHES.items()
     }
 
 

@@ -21,7 +21,7 @@ from agent_utilities.seam.request import ToolsListed, request_in_force, sender_o
 from agent_utilities.selection.active import Active, Threshold, written
 from agent_utilities.selection.merge import LISTS, effective
 from agent_utilities.selection.model import NameSet, Selection, Value
-from agent_utilities.server.wire.middleware import summarise
+from agent_utilities.server.wire.summary import summarise
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

@@ -30,8 +30,8 @@ from agent_utilities.selection.merge import merge
 from agent_utilities.selection.model import NameSet, Selection
 from agent_utilities.selection.parse import query_pairs, utf8_text
 from agent_utilities.server.callers import _CUT, PLACE, STATE, _header
-from agent_utilities.server.wire.middleware import unknown_names
 from agent_utilities.server.wire.session_limits import place_for
+from agent_utilities.server.wire.summary import unknown_names
 
 if TYPE_CHECKING:
     from agent_utilities.server.agent_server import AgentServer

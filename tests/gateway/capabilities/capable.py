@@ -75,6 +75,7 @@ def offer(most: int = 4, fixed: Sequence[str] = (), unavailable: Mapping[str, st
 def gateway(folder: Path, offered: Offer | None = None, **environ: str) -> AgentServer:
     """Return a gateway with capabilities and one server of its own, whose state is kept in a folder."""
     settings = {"MCP_GRAPH": "off", "MCP_RANKER": "lexical", "MCP_USAGE": "off", "MCP_GROUPS": "off"}
+    settings["MCP_RESULT_TOKENS"] = "off"
     own = GatewayConfig(upstreams=(server("office", ["hello"]),))
     return gateway_with(
         own,

@@ -16,7 +16,13 @@ from tests.gateway.capabilities.capable import SERVER, server
 from tests.gateway.upstreams.processes import FAULTY_SERVER
 from tests.parts import gateway_with
 
-QUIET = {"MCP_GRAPH": "off", "MCP_RANKER": "lexical", "MCP_USAGE": "off", "MCP_GROUPS": "off"}
+QUIET = {
+    "MCP_GRAPH": "off",
+    "MCP_RANKER": "lexical",
+    "MCP_USAGE": "off",
+    "MCP_GROUPS": "off",
+    "MCP_RESULT_TOKENS": "off",
+}
 
 
 def tiny(name: str, *tools: str, **more: Any) -> dict[str, Any]:

@@ -66,6 +66,7 @@ def gateway_at(
         "MCP_AUTH_BASE_URL": url,
         "MCP_SECRET_KEY": KEY,
         "MCP_FIRST_LIST_S": "0",
+        "MCP_RESULT_TOKENS": "off",
         **environ,
     }
     servers = {"mail": {"url": f"{mail_url}/mcp", "credentials": "caller"}}

@@ -33,6 +33,7 @@ def environ(folder: Path, **given: str) -> dict[str, str]:
     home = {"HOME": str(folder / "home"), "XDG_CACHE_HOME": str(folder / "cache")}
     home |= {"XDG_STATE_HOME": str(folder / "state"), "XDG_DATA_HOME": str(folder / "data")}
     plain = {"MCP_GRAPH": "off", "MCP_RANKER": "lexical", "MCP_TOOL_SEARCH": "off", "MCP_RESULT_TOKENS": "off"}
+    plain["MCP_INVISIBLE"] = "keep"
     return {**kept, **plain, **home, **given}
 
 

@@ -45,6 +45,7 @@ async def served(folder: Path, *configs: UpstreamConfig) -> AsyncIterator[tuple[
         "MCP_GRAPH": "embedded",
         "MCP_GRAPH_FOLDER": str(folder),
         "MCP_RANKER": "lexical",
+        "MCP_RESULT_TOKENS": "off",
         "MCP_GRAPH_DEADLINE_MS": "60000",
     }
     gateway = create_gateway(GatewayConfig(upstreams=configs), "gw", environ=environ)
