@@ -123,7 +123,8 @@ class Results(Feature):
 
     async def summary(self, request: Request, kind: ComponentKind, decision: Decision) -> Mapping[str, Any]:
         """Return the budget, where lists are made by one."""
-        return {"result_tokens": self._of_lists(request)} if kind == "tool" and self._may_shorten(request) else {}
+        tokens = self._of_lists(request)
+        return {"result_tokens": tokens} if kind == "tool" and tokens < NO_LIMIT else {}
 
     async def tools_at_head(self, request: Request, decision: Decision) -> Sequence[Tool]:
         """List `read_result` where results may be shortened; where tools are deferred `call_tool` reaches it."""
@@ -249,7 +250,9 @@ class Results(Feature):
         return request.verdict.effective.budget.of_lists(self._by_default)
 
     def _may_shorten(self, request: Request) -> bool:
-        return self._of_lists(request) < NO_LIMIT and not request.verdict.outer
+        """Whether a result of this caller's may be shortened, by a budget or by a tool's own rule."""
+        has_rules = bool(self._rules) or any(source.rules() for source in self.host.offered(ResultSource))
+        return (has_rules or self._of_lists(request) < NO_LIMIT) and not request.verdict.outer
 
     # -- reading on --------------------------------------------------------------------------------------------------
 

@@ -224,6 +224,18 @@ class TestRulesOfTheOperator:
         file.write_text("[results.read_log]\ntokens = 5000\n", encoding="utf-8")
         assert 4_500 < await _tokens_of(github(MCP_CONFIG_FILE=str(file)), "off") <= 5_000
 
+    async def test_it_shortens_structured_results_where_nobody_else_does(self, tmp_path: Path):
+        file = tmp_path / "config.toml"
+        file.write_text("[results.list_issues]\ntokens = 500\n", encoding="utf-8")
+        async with Client(github(MCP_CONFIG_FILE=str(file), MCP_RESULT_TOKENS="")) as client:
+            listed = {tool.name: tool for tool in await client.list_tools()}
+            result = await client.call_tool("list_issues")
+        assert (tokens(result) <= 500, listed["list_issues"].output_schema, "read_result" in listed) == (
+            True,
+            None,
+            True,
+        )
+
     async def test_one_that_can_t_be_read_ends_the_start(self, tmp_path: Path):
         file = tmp_path / "config.toml"
         file.write_text("[results.read_log]\nselect = 'a['\n", encoding="utf-8")
