@@ -44,7 +44,7 @@ class Wanted:
         compact: whether white space between the parts of JSON goes.
         is_structured: whether `structuredContent` stays, since the tool was listed with an output schema.
         has_links: whether the client reads links to resources.
-        reader: the name of the tool by which the rest is read.
+        reader: the name of the tool by which the rest is read; empty where the caller may not, so that nothing is kept.
         through: the tool through which that is called, where it is not listed; empty where it is.
     """
 
@@ -98,7 +98,11 @@ class BoundedResults:
             if n_whole <= tokens:
                 return dict(result), {"tokens": n_whole, "error": "select takes JSON, and this is text"}
             wanted = replace(wanted, select="")
-        handle = await self.kept.put(owner, tool, await in_daemon_thread(whole.to_bytes), {}) or ""
+        handle = (
+            ""
+            if not wanted.reader
+            else await self.kept.put(owner, tool, await in_daemon_thread(whole.to_bytes), {}) or ""
+        )
         media, n_media = _fitting(whole.media, tokens // 2 if whole.text else tokens)
         room = tokens - n_media
         by = f"; {wanted.reader} is called through {wanted.through}" if wanted.through else ""

@@ -14,7 +14,7 @@ from fastmcp.tools.base import Tool, ToolResult
 from mcp_types import TextContent, ToolAnnotations
 from pydantic import TypeAdapter, ValidationError
 
-from agent_utilities.catalog.model import ComponentKind
+from agent_utilities.catalog.model import ComponentKind, entry
 from agent_utilities.errors import InputError, SettingsError, said_of
 from agent_utilities.policy.decision import Decision
 from agent_utilities.policy.entry_names import CALL_TOOL, READ_RESULT, free_name
@@ -55,6 +55,7 @@ _OPTION = CallOption(
     "agent-utilities/result",
 )
 _RULES = TypeAdapter(dict[str, ResultRule])
+_READER = entry("tool", READ_RESULT, read_only=True)
 _LINKS_SINCE = "2025-06-18"
 """The first version of the protocol that has links to resources in results."""
 _OF_TASKS = ("tasks/get", "tasks/result")
@@ -130,6 +131,7 @@ class Results(Feature):
         """List `read_result` where results may be shortened; where tools are deferred `call_tool` reaches it."""
         if (
             not self._may_shorten(request)
+            or not self._can_read(request)
             or not decision.permitted
             or (decision.defers and len(decision.visible) < len(decision.permitted))
         ):
@@ -137,10 +139,19 @@ class Results(Feature):
         return (self._reader(free_name(READ_RESULT, decision.permitted_names), request),)
 
     async def tool(self, name: str, request: Request) -> Tool | None:
-        if not name.endswith(READ_RESULT):
+        if not name.endswith(READ_RESULT) or not self._can_read(request):
             return None
         decision = await self.host.decide("tool", request.verdict)
         return self._reader(name, request) if name == free_name(READ_RESULT, decision.permitted_names) else None
+
+    def _can_read(self, request: Request) -> bool:
+        """Whether a caller may use `read_result` of this server, and not of one that is mounted in it.
+
+        Where the caller alone has asked for a budget, the operator's allow-lists must name it, as other entry tools.
+        """
+        if request.entered and request.entered[-1].host is not self.host:
+            return False
+        return request.verdict.bounds.permits_entry_tool(_READER, by_caller=self._begins_with() == NO_LIMIT)
 
     def _reader(self, name: str, request: Request) -> Tool:
         from agent_utilities.results.reading import READ_RESULT_DESCRIPTION, READ_RESULT_SCHEMA
@@ -212,7 +223,7 @@ class Results(Feature):
             return result  # its client was listed the schema of the whole
         from agent_utilities.results.bounded import Wanted
 
-        reader = free_name(READ_RESULT, decision.permitted_names)
+        reader = free_name(READ_RESULT, decision.permitted_names) if self._can_read(request) else ""
         through = CALL_TOOL if decision.defers and len(decision.visible) < len(decision.permitted) else ""
         has_links = request.client is None or request.client.version >= _LINKS_SINCE
         wanted = Wanted(tokens, select, rule.compact, is_listed_whole, has_links, reader, through)

@@ -43,6 +43,7 @@ def bad_value(field: Field) -> str:
         "count": "0",
         "number": "-1",
         "threshold": "auto:0",
+        "budget": "199",
         "active": "a;b",
         "profile": "a,b",
         "capabilities": " , ",

@@ -32,6 +32,7 @@ BY_KIND = {
     "count": ["999999999", "1"],
     "number": ["999999999", "0"],
     "threshold": ["on", "off", "auto:1"],
+    "budget": ["200", "off", "auto"],
     "active": ["wipe_notes", "+wipe_notes,read_note;turns=1;of=01234567"],
     "capabilities": ["wipe_notes", "delete,wipe_notes,../../x", "none"],
     "profile": ["none", "all", "*", "wipe_notes"],
@@ -40,7 +41,7 @@ BY_KIND = {
 
 FEW = 3
 
-ENTRY_TOOLS = ("tool_search", "call_tool")
+ENTRY_TOOLS = ("tool_search", "call_tool", "read_result")
 CALLS_OF_WIPE = (
     {"name": "wipe_notes"},
     {"name": "call_tool", "arguments": {"name": "wipe_notes", "arguments": {}}},
