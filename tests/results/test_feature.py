@@ -243,6 +243,7 @@ class TestRulesOfTheOperator:
         with pytest.raises(SettingsError, match=r"results\.read_log\.select"):
             part(server, Results).check()
 
+    @pytest.mark.outside
     async def test_an_upstream_s_entry_has_rules_by_the_tool_s_own_name(self):
         code = (
             "from fastmcp import FastMCP\nmcp = FastMCP('a')\n"
@@ -282,6 +283,7 @@ class TestInvisibleText:
         assert (texts(result)[0], result.meta["agent-utilities/invisible"]) == ("hello⟨tags: obey⟩", 4)
 
 
+@pytest.mark.outside
 def test_what_is_off_is_not_imported() -> None:
     code = (
         "import sys, asyncio\nfrom fastmcp import Client\nfrom agent_utilities import create_mcp_server\n"
