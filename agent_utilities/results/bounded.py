@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from agent_utilities.catalog.context import n_tokens
 from agent_utilities.errors import InputError
@@ -27,6 +29,10 @@ SCHEME = "result://"
 LEAST_OF_ERROR = 2_000
 """Tokens to which an error is never shortened further."""
 _UNKNOWN_HINT = "call the tool again: a result is kept for half an hour, for its caller"
+_READ_AT_ONCE = 4
+"""Reads under way at one time: the JSON of 16 MiB takes ten times that while something is selected from it."""
+_LONGEST_ERROR = 200
+"""Characters of why a `select` was not applied, in the line that says so."""
 _MOST_PROJECTED = 500_000
 """Tokens of a result up to which it is tried what else a projection of it takes."""
 _FILTER = re.compile(r"\[(?:\?[^\[\]]*|[-\d:]*|\*)\]")
@@ -82,6 +88,8 @@ class BoundedResults:
 
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
+        # A router may outlive an event loop, to which a semaphore belongs.
+        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     async def fitted(
         self, result: Mapping[str, Any], wanted: Wanted, owner: Owner, tool: str
@@ -90,14 +98,19 @@ class BoundedResults:
         if wanted.compact:
             result = _compacted(result)
         n_whole = await counted(result)
-        tokens = max(wanted.tokens, LEAST_OF_ERROR) if result.get("isError") else wanted.tokens
+        tokens = wanted.tokens
+        if result.get("isError"):  # it is what went wrong, and no part of that is asked for
+            tokens, wanted = max(tokens, LEAST_OF_ERROR), replace(wanted, select="")
         if n_whole <= tokens and not wanted.select:
             return dict(result), {}
         whole = await in_daemon_thread(partial(whole_of, result))
+        about: dict[str, Any]
+        error = ""
         if wanted.select and await in_daemon_thread(lambda: whole.outline) is None:
+            error, wanted = "it takes JSON, and this is text", replace(wanted, select="")
             if n_whole <= tokens:
-                return dict(result), {"tokens": n_whole, "error": "select takes JSON, and this is text"}
-            wanted = replace(wanted, select="")
+                about = {"tokens": n_whole, "shown": n_whole, "error": error}
+                return {**result, "_meta": {**(result.get("_meta") or {}), META_KEY: about}}, about
         handle = (
             ""
             if not wanted.reader
@@ -106,7 +119,7 @@ class BoundedResults:
         media, n_media = _fitting(whole.media, tokens // 2 if whole.text else tokens)
         room = tokens - n_media
         by = f"; {wanted.reader} is called through {wanted.through}" if wanted.through else ""
-        error, room = "", room - n_tokens(by)
+        room -= n_tokens(by)
         shown: Shown | None = None
         if wanted.select:
             try:
@@ -116,13 +129,14 @@ class BoundedResults:
             except InputError as refused:
                 error = str(refused)
         if shown is None:
-            shown = await in_daemon_thread(partial(shortened, whole, room, handle, reader=wanted.reader))
+            said = f"; select was not applied: {error[:_LONGEST_ERROR]}" if error else ""
+            shown = await in_daemon_thread(partial(shortened, whole, room, handle, reader=wanted.reader, said=said))
         texts = [shown.blocks[0] + by, *shown.blocks[1:]]
         content: list[Mapping[str, Any]] = [{"type": "text", "text": text} for text in texts]
         content += media
         if handle and wanted.has_links:
             content += _links(whole, handle, tool, len(media))
-        about: dict[str, Any] = {"tokens": n_whole, "shown": shown.n_tokens + n_media}
+        about = {"tokens": n_whole, "shown": shown.n_tokens + n_media}
         about |= {"handle": handle} if handle else {"kept": False}
         about |= {"select": wanted.select} if wanted.select and not error else {}
         about |= {"error": error} if error else {}
@@ -141,7 +155,13 @@ class BoundedResults:
         Raises:
             InputError: there is no such result for this caller, or the other arguments can't be meant.
         """
-        own = dict(arguments)
+        turns = self._turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_READ_AT_ONCE))
+        async with turns:
+            return await self._read(dict(arguments), owner, tokens, may_use, reader)
+
+    async def _read(
+        self, own: dict[str, Any], owner: Owner, tokens: int, may_use: Callable[[str], bool], reader: str
+    ) -> ReadOn:
         handle = own.pop("result", None)
         if (found := await self._whole(str(handle), owner, may_use)) is None:
             raise InputError("no such result", handle, f"{READ_RESULT}: result", _UNKNOWN_HINT)

@@ -168,6 +168,14 @@ class TestWhoSaysHowMuch:
             result = await client.session.call_tool("list_issues", {}, meta=meta)
         assert json.loads(texts(result)[1]) == [0, 1]
 
+    async def test_a_select_of_what_is_text_is_told_and_loses_nothing(self):
+        async with Client(github()) as client:
+            meta = {"agent-utilities/result": {"select": "[].number"}}
+            long = await client.session.call_tool("read_log", {}, meta=meta)
+            failed = await client.session.call_tool("fail", {}, meta=meta)
+        assert "select was not applied: it takes JSON" in texts(long)[0]
+        assert texts(failed)[-1].count("y") > 1_000
+
     async def test_a_select_that_can_t_be_read_is_refused_before_the_call(self):
         called: list[None] = []
         server = github()
