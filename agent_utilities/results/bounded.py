@@ -110,27 +110,13 @@ class BoundedResults:
             error, wanted = "it takes JSON, and this is text", replace(wanted, select="")
             if n_whole <= tokens:
                 about = {"tokens": n_whole, "shown": n_whole, "error": error}
-                return {**result, "_meta": {**(result.get("_meta") or {}), META_KEY: about}}, about
-        handle = (
-            ""
-            if not wanted.reader
-            else await self.kept.put(owner, tool, await in_daemon_thread(whole.to_bytes), {}) or ""
-        )
+                return _with_meta(result, about), about
+        handle = ""
+        if wanted.reader:
+            handle = await self.kept.put(owner, tool, await in_daemon_thread(whole.to_bytes), {}) or ""
         media, n_media = _fitting(whole.media, tokens // 2 if whole.text else tokens)
-        room = tokens - n_media
         by = f"; {wanted.reader} is called through {wanted.through}" if wanted.through else ""
-        room -= n_tokens(by)
-        shown: Shown | None = None
-        if wanted.select:
-            try:
-                shown = await in_daemon_thread(
-                    partial(read, whole, {"select": wanted.select}, room, handle, reader=wanted.reader)
-                )
-            except InputError as refused:
-                error = str(refused)
-        if shown is None:
-            said = f"; select was not applied: {error[:_LONGEST_ERROR]}" if error else ""
-            shown = await in_daemon_thread(partial(shortened, whole, room, handle, reader=wanted.reader, said=said))
+        shown, error = await _shown(whole, wanted, tokens - n_media - n_tokens(by), handle, error)
         texts = [shown.blocks[0] + by, *shown.blocks[1:]]
         content: list[Mapping[str, Any]] = [{"type": "text", "text": text} for text in texts]
         content += media
@@ -141,8 +127,7 @@ class BoundedResults:
         about |= {"select": wanted.select} if wanted.select and not error else {}
         about |= {"error": error} if error else {}
         left = {key: value for key, value in result.items() if key != "structuredContent" or wanted.is_structured}
-        meta = {**(result.get("_meta") or {}), META_KEY: about}
-        return {**left, "content": content, "_meta": meta}, about
+        return _with_meta({**left, "content": content}, about), about
 
     async def read(
         self, arguments: Mapping[str, Any], owner: Owner, tokens: int, may_use: Callable[[str], bool], reader: str
@@ -195,6 +180,23 @@ class BoundedResults:
             shown = await in_daemon_thread(partial(shortened, whole, tokens, handle, reader=READ_RESULT))
             text = "\n".join(shown.blocks)
         return [{"uri": uri, "mimeType": _mime_type(whole), "text": text}]
+
+
+async def _shown(whole: Whole, wanted: Wanted, tokens: int, handle: str, error: str) -> tuple[Shown, str]:
+    """Return what is shown of a result, and why its `select` was not applied; empty where it was, or there is none."""
+    if wanted.select:
+        try:
+            arguments = {"select": wanted.select}
+            return await in_daemon_thread(partial(read, whole, arguments, tokens, handle, reader=wanted.reader)), error
+        except InputError as refused:
+            error = str(refused)
+    said = f"; select was not applied: {error[:_LONGEST_ERROR]}" if error else ""
+    shown = await in_daemon_thread(partial(shortened, whole, tokens, handle, reader=wanted.reader, said=said))
+    return shown, error
+
+
+def _with_meta(result: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
+    return {**result, "_meta": {**(result.get("_meta") or {}), META_KEY: about}}
 
 
 def projection_of(expression: str) -> str:
