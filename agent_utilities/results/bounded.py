@@ -113,7 +113,7 @@ class BoundedResults:
                 return _with_meta(result, about), about
         handle = ""
         if wanted.reader:
-            handle = await self.kept.put(owner, tool, await in_daemon_thread(whole.to_bytes), {}) or ""
+            handle = await self.kept.put(owner, tool, await in_daemon_thread(whole.to_bytes)) or ""
         media, n_media = _fitting(whole.media, tokens // 2 if whole.text else tokens)
         by = f"; {wanted.reader} is called through {wanted.through}" if wanted.through else ""
         shown, error = await _shown(whole, wanted, tokens - n_media - n_tokens(by), handle, error)

@@ -46,7 +46,6 @@ class Entry:
 
     content: bytes
     tool: str
-    note: Mapping[str, Any]
 
 
 class Kept:
@@ -71,9 +70,9 @@ class Kept:
         """Why results are kept in this process alone, in words; empty where other replicas can read them all."""
         return self._cause if self.n_bytes else ""
 
-    async def put(self, owner: Owner, tool: str, content: bytes, note: Mapping[str, Any]) -> str | None:
+    async def put(self, owner: Owner, tool: str, content: bytes) -> str | None:
         """Keep a result, and return its handle; None where it is larger than all that its owner may keep."""
-        head = json.dumps([tool, dict(note)]).encode() + b"\n"
+        head = json.dumps(tool).encode() + b"\n"
         n_bytes = max(_LEAST_BYTES, -(-(len(head) + len(content)) // PAGESIZE) * PAGESIZE)
         if n_bytes > EACH_BYTES:
             return None
@@ -99,7 +98,7 @@ class Kept:
         if self.n_bytes and (held := self._held.pop((owner, handle), None)) is not None:
             self._held[owner, handle] = self._clock() + LIFE_S, *held[1:]
             at = (pages := held[2]).find(b"\n", 0) + 1
-            return await _beside(held[1], lambda: Entry(pages[at:], *json.loads(pages[:at])))
+            return await _beside(held[1], lambda: Entry(pages[at:], json.loads(pages[:at])))
         return None if self._shared is None else await self._shared.get(owner, handle)
 
     def close(self) -> None:
@@ -209,4 +208,4 @@ class _Shared:
         if not (pieces and all(pieces)):
             return None
         head, _, pieces[0] = pieces[0].partition(b"\n")
-        return Entry(b"".join(pieces), *json.loads(head))
+        return Entry(b"".join(pieces), json.loads(head))

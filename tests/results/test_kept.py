@@ -30,7 +30,6 @@ KEY = bytes(range(32))
 MIB = 1 << 20
 PIECE = 512 << 10
 ANN, BOB = Owner("subject", ("https://issuer", "ann")), Owner("subject", ("https://issuer", "bob"))
-NOTE = {"select": "[].title", "tokens": 8_000}
 
 
 class Clock:
@@ -54,7 +53,7 @@ def kept(clock: Clock) -> Kept:
 
 async def put(kept: Kept, owner: Owner = ANN, content: bytes = b"[1, 2]", tool: str = "list_issues") -> str:
     """Keep a result that there is room for."""
-    handle = await kept.put(owner, tool, content, NOTE)
+    handle = await kept.put(owner, tool, content)
     assert handle is not None
     return handle
 
@@ -110,20 +109,13 @@ TEXTS = [b"", b"\n", b"\n\n[]", b"\x00\xff\n", "é\n".encode()]
 
 class TestHere:
     async def test_a_result_is_read_as_it_was_put(self, kept):
-        assert await kept.get(await put(kept), ANN) == Entry(b"[1, 2]", "list_issues", NOTE)
+        assert await kept.get(await put(kept), ANN) == Entry(b"[1, 2]", "list_issues")
 
     @every("content", [random.Random(0).randbytes(n) for n in SIZES] + TEXTS, ids=lambda each: f"{len(each)}")
     async def test_any_bytes_are_read_as_they_were_put(self, kept, content):
         entry = await kept.get(await put(kept, content=content), ANN)
         assert entry is not None
         assert entry.content == content
-
-    async def test_a_note_that_its_reader_changes_is_as_it_was_for_the_next(self, kept):
-        handle = await kept.put(ANN, "t", b"x", {"path": ["a"]})
-        for _ in range(2):
-            entry = await kept.get(handle, ANN)
-            assert entry.note == {"path": ["a"]}
-            entry.note["path"].append("b")
 
     @every(
         ("altered", "owner"),
@@ -219,8 +211,8 @@ class TestHere:
 
     async def test_what_is_larger_than_an_owner_may_have_is_not_kept_and_evicts_nothing(self, kept):
         handle = await put(kept)
-        assert await kept.put(ANN, "t", bytes(EACH_BYTES), {}) is None
-        assert await kept.put(ANN, "t", b"", {"long": "x" * EACH_BYTES}) is None
+        assert await kept.put(ANN, "t", bytes(EACH_BYTES)) is None
+        assert await kept.put(ANN, "x" * EACH_BYTES, b"") is None
         assert await left(kept, ANN, [handle]) == [True]
 
     async def test_the_largest_that_an_owner_may_have_is_read_as_it_was_put(self, kept):
@@ -319,7 +311,7 @@ class TestShared:
     async def test_a_result_is_read_at_another_replica_as_it_was_put_and_this_process_holds_none(self, replicas):
         one, other = replicas
         handle = await put(one)
-        assert await other.get(handle, ANN) == Entry(b"[1, 2]", "list_issues", NOTE)
+        assert await other.get(handle, ANN) == Entry(b"[1, 2]", "list_issues")
         assert (one.n_bytes, other.n_bytes, one.cause) == (0, 0, "")
 
     @every("content", [random.Random(0).randbytes(n) for n in SIZES] + TEXTS, ids=lambda each: f"{len(each)}")
@@ -346,7 +338,7 @@ class TestShared:
     async def test_redis_has_nothing_in_clear_nor_a_hash_that_anybody_can_make(self, replicas, shared):
         handle = await put(replicas[0], content=b"what a tool answered", tool="read_the_mail")
         said = in_redis(shared)
-        words = ["answered", "read_the_mail", "issuer", "title", handle, handle[2:], handle[2:10]]
+        words = ["answered", "read_the_mail", "issuer", handle, handle[2:], handle[2:10]]
         words.append(blake2b(json.dumps(handle).encode(), digest_size=16).hexdigest())
         assert [word for word in words if word.encode() in said] == []
 
