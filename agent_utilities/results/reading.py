@@ -46,10 +46,11 @@ _UNITS = {"item": "items", "line": "lines", "char": "characters", "character": "
 _NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.0*)?\Z", re.ASCII)
 _SLICE = re.compile(r"\[?\s*(\d{1,15})\s*:\s*(\d{1,15})?\s*\]?\Z", re.ASCII)
 _MOST_PLACES = 10_000
-_MOST_SHARES = 8
-"""Places that share a budget evenly; where there are more, the others follow by another call."""
-_MOST_AROUND = 1_200
-"""Bytes around a place that is in no item."""
+_LEAST_SHARES, _MOST_SHARES, _MOST_OF_MANY = 4, 8, 1_200
+"""Places whose items share a budget evenly; where there are more, the others follow by another call. A place in no item
+has a fourth at most, since what is meant is near it, and so many bytes where an even share is less."""
+_LABEL = 64
+"""Bytes of the line before a place."""
 _STEP = 1 << 18
 """Characters that are searched in one call."""
 
@@ -209,11 +210,13 @@ def _places(whole: Whole, asked: Arguments, handle: str, further: Callable[..., 
     last = min(len(places), first + (asked.count or len(places)))
 
     def make(n_bytes: int) -> Shown:
-        body, after, n_shared = list[str](), -1, n_bytes // min(_MOST_SHARES, last - first)
+        body, after, n_places = list[str](), -1, last - first
+        n_item = max(1, n_bytes // min(n_places, _MOST_SHARES) - _LABEL)
+        n_around = max(n_bytes // max(n_places, _LEAST_SHARES) - _LABEL, min(n_item, _MOST_OF_MANY))
         for i in range(first, last):
             if places[i][0] < after:
                 continue
-            start, end = _around(text, *places[i], units, n_shared)
+            start, end = _around(text, *places[i], units, n_item, n_around)
             part = text[max(start, after) : end].removesuffix("\n")
             label = f"[{handle} {units.name[:-1]} {units.n_before(places[i][0])}]"
             n_bytes -= bytes_of(part) + len(label) + 2
@@ -240,15 +243,14 @@ def _found(text: str, spellings: Collection[str], *, is_any_case: bool) -> Itera
             at += _STEP
 
 
-def _around(text: str, start: int, end: int, units: Units, n_bytes: int) -> tuple[int, int]:
+def _around(text: str, start: int, end: int, units: Units, n_item: int, n_bytes: int) -> tuple[int, int]:
     """Return what is shown around a place: its item where that fits, or its line with some before and after it."""
     lowest, limit = 0, len(text)
     if units.name == "items" and (n := units.n_before(start)) < units.n and units.span(n)[0] <= start:
         lowest, limit = units.span(n)
-    if bytes_of(text[lowest : min(limit, lowest + n_bytes + 1)]) <= n_bytes:
+    if bytes_of(text[lowest : min(limit, lowest + n_item + 1)]) <= n_item:
         return lowest, limit
-    n_bytes = min(n_bytes, _MOST_AROUND)
-    lowest = max(lowest, start - n_bytes // 2)
+    lowest = max(lowest, start - n_bytes // 4)  # what is meant follows, more often than not
     line = text.rfind("\n", lowest, start) + 1
     first = text.find("\n", max(lowest, line - n_bytes // 6), max(0, line - 1)) + 1 or line
     first = first or whole_character(text, lowest)
