@@ -55,6 +55,19 @@ class Refusal(AgentUtilitiesError, RuntimeError):
     """A permitted call is refused for now; the message tells its caller why, and what would do."""
 
 
+class Asked(AgentUtilitiesError, RuntimeError):
+    """A permitted call waits until somebody has answered a question: it is neither made nor refused, and not counted.
+
+    Args:
+        result: what its caller is sent in place of a result, such as an `InputRequiredResult`, as it is on the wire.
+        question: what is asked, for a feature that makes the call on behalf of another one.
+    """
+
+    def __init__(self, result: Mapping[str, Any], question: object = None) -> None:
+        super().__init__("the call waits for an answer")
+        self.result, self.question = result, question
+
+
 NOT_TAKEN = "its last edit was not taken, see the log; what it said before holds"
 """What `/ready` says of a watched file; it quotes no text of the file, since everybody may read it."""
 
@@ -156,6 +169,7 @@ class Feature:
 
         Raises:
             Refusal: the call is refused for now. Any other exception refuses it too.
+            Asked: somebody is to answer a question first. Features after this one are not called.
         """
 
     async def before_call(self, request: Request, call: Call) -> Call:

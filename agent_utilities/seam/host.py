@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from agent_utilities.selection.merge import Narrowings
     from agent_utilities.selection.model import Selection
     from agent_utilities.selection.profiles import SettingsFiles
-    from agent_utilities.settings import Quota, ResultRule, Settings
+    from agent_utilities.settings import ApproveRule, Quota, ResultRule, Settings
     from agent_utilities.state.redis_state import RedisState
 
 _T = TypeVar("_T")
@@ -160,6 +160,22 @@ class Host(Protocol):
             BoundError: a feature could not determine its bounds.
         """
 
+    async def make_call(
+        self, request: Request, name: str, arguments: Mapping[str, Any], *, within: str
+    ) -> dict[str, Any]:
+        """Make a call of a tool on behalf of a call that is being served, and return its result as it is sent.
+
+        Verdict, quotas, record, logins and projections are those of a call that the caller sends, and judged anew.
+
+        Args:
+            request: the call that is being served.
+            within: an id of what makes the call, for the record.
+
+        Raises:
+            Asked: somebody is to answer a question first; the same call may then be made again.
+            MCPError: the selection of the caller holds no more, or an upstream answered with an error.
+        """
+
     async def instructions_for(self, request: Request) -> str | None:
         """Return the server's instructions for a caller's model."""
 
@@ -248,6 +264,33 @@ class ResultSource:
 
 
 @dataclass(frozen=True, slots=True)
+class ApproveSource:
+    """Offered by a feature whose configuration says which tools of its servers are called after a person's yes alone.
+
+    Args:
+        rules: returns the rules, by server; names of tools are the server's own.
+    """
+
+    rules: Callable[[], Mapping[str, ApproveRule]]
+
+
+class Approver(Protocol):
+    """Offered by the feature that asks for approval, for features that make calls on behalf of another one."""
+
+    async def ask(
+        self, request: Request, questions: Sequence[str], state: str, resume: str
+    ) -> Mapping[str, Any] | None:
+        """Ask for all questions at once; return None once each is answered, else what the caller is sent now.
+
+        Args:
+            request: the call on whose behalf the others are made; it may bring the answers (`inputResponses`).
+            questions: the ids, as `Asked.question` has them.
+            state: the `requestState` of an input-required result.
+            resume: what its caller is told to do, where they are asked elsewhere.
+        """
+
+
+@dataclass(frozen=True, slots=True)
 class CallOption:
     """Offered by a feature that takes an argument of `call_tool` beside the tool's own.
 
@@ -324,8 +367,14 @@ class CallRecord(WireMiddleware, Protocol):
     def of_http(self) -> Callable[[ASGIApp], ASGIApp]:
         """ASGI middleware that records what the application inside it refuses by itself."""
 
-    async def began(self, request: Request, call: Call, decision: Decision, tied_to: str) -> None:
-        """Record that a call is about to be served; raises a `Refusal` where recording is required and fails."""
+    async def began(
+        self, request: Request, call: Call, decision: Decision, tied_to: str, *, is_asked: bool = False
+    ) -> None:
+        """Record that a call is about to be served, or waits for an answer.
+
+        Raises:
+            Refusal: recording is required, and failed.
+        """
 
     def note(self, event: str, said: Mapping[str, Any], **own: str) -> None:
         """Record an event; `said` has the texts that callers may have written, `own` those of this server."""

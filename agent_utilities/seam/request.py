@@ -35,10 +35,14 @@ TOOL_OF_TASK = "agent-utilities/tool of task"
 """The key of a request's values for the name of the tool whose background task, at an upstream, it is about."""
 RESULT_TOKENS = "agent-utilities/result tokens"
 """The key of a request's values for two numbers of its result: its tokens, and how many of them were given."""
+TOOLS_USED = "agent-utilities/tools used"
+"""The key of a request's values for the names of the tools whose results its own result is made of."""
 LEFT_OUT = "agent-utilities/left out"
 """The key of a request's values for the names of the features whose preferences are left out."""
 UNFIT = "agent-utilities/unfit"
 """The key of a request's values for the components that were changed or left out for its client: reasons by name."""
+MAKE_CALL = "agent-utilities/make call"
+"""The key of a call's values for the function that makes further calls on its behalf; see `Host.make_call`."""
 HANDED_ON: Mapping[str, Any] = {"agent-utilities/handed-on": True}
 """The `_meta` of the placeholder of that result, while FastMCP and the SDK handle it."""
 _ABOUT_TOOLS = frozenset(("", "tools/list", "tools/call", "initialize", "server/discover"))
@@ -74,6 +78,7 @@ class Request:
             server's own begin with `agent-utilities/`.
         is_dry: whether it only asks what would be; nothing is kept, started or counted for it.
         entered: the servers that it and its enclosing requests have entered; its own comes last.
+        within: the id of the program that makes the call; empty where its caller does.
     """
 
     selection: Selection
@@ -86,6 +91,7 @@ class Request:
     values: dict[str, Any] = field(default_factory=dict)
     is_dry: bool = False
     entered: tuple[Entered, ...] = ()
+    within: str = ""
 
     @property
     def is_about_tools(self) -> bool:
@@ -188,6 +194,7 @@ class ToolCalled(Event):
         seconds: how long it took.
         decision: what its caller may use.
         request: the request that made it.
+        is_asked: whether it was not made, since somebody is to answer a question first.
     """
 
     name: str
@@ -196,6 +203,7 @@ class ToolCalled(Event):
     seconds: float
     decision: Decision
     request: Request
+    is_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,8 +235,8 @@ class ToolSearch(Feature):
 
     async def before_call(self, request: Request, call: Call) -> Call:
         """Unwrap a call of `call_tool`, and activate a deferred tool that is called."""
-        if (permitted := await self._deferring(request)) is None:
-            return call
+        if request.within or (permitted := await self._deferring(request)) is None:
+            return call  # what a program calls is not listed for it
         call = unwrapped(call, self._names(permitted, request.verdict), self._options())
         await self._turns.used(request, call.name, permitted)
         return call

@@ -20,7 +20,7 @@ from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import Decision
 from agent_utilities.runtime.waiting import in_turns, is_failure, left_out
 from agent_utilities.seam.caller import Caller, Grant
-from agent_utilities.seam.feature import BoundError, Feature, OwnTool, Refusal
+from agent_utilities.seam.feature import Asked, BoundError, Feature, OwnTool, Refusal
 from agent_utilities.seam.host import Host
 from agent_utilities.seam.request import LEFT_OUT, Call, Request
 from agent_utilities.selection.merge import Narrowing, Narrowings
@@ -156,11 +156,12 @@ class FeatureList:
 
         Raises:
             Refusal: a feature refuses the call, or failed.
+            Asked: a feature asks somebody first.
         """
         for each in self._with(Feature.admit):
             try:
                 await _in_time(each, each.admit(request, call))
-            except Refusal:
+            except (Refusal, Asked):
                 raise
             except BaseException as error:
                 if not is_failure(error):

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 REACHED = "agent_utilities.recorded"
 """The key, in an HTTP request's scope, of the mark that `Record` has the request and records its outcome."""
 
+_ASKED = "asked"
+"""The verdict on a call that waits for somebody's answer, and the event of its line."""
 _about: ContextVar[tuple[dict[str, Any], list[Request]] | None] = ContextVar(
     "agent_utilities_recorded_call", default=None
 )
@@ -95,11 +97,15 @@ class Record:
         if not about:
             tool = {"tool": str((ctx.params or {}).get("name"))[:ENOUGH], "verdict": "refused"}
             self.note("refused", {**self._who(sender_of(ctx.request)), **tool, **said})
+        elif about["verdict"] == _ASKED:
+            return  # its line says that it was not made
         elif about["verdict"] == "permitted" or outcome["outcome"] == "ok":
             self.note("result", {**about, **outcome, **said})
 
-    async def began(self, request: Request, call: Call, decision: Decision, tied_to: str) -> None:
-        """Record that a call is about to be served: of a permitted tool, or of a denied or unknown name.
+    async def began(
+        self, request: Request, call: Call, decision: Decision, tied_to: str, *, is_asked: bool = False
+    ) -> None:
+        """Record that a call is about to be served, or waits: of a permitted tool, or of a denied or unknown name.
 
         Raises:
             Refusal: recording is required, and failed.
@@ -107,10 +113,12 @@ class Record:
         if (under_way := _about.get()) is None:
             return
         said = {**self._who(request.caller), "revision": tied_to, **await self._verdict(call.name, request, decision)}
+        said |= {"within": request.within} if request.within else {}
+        said |= {"verdict": _ASKED} if is_asked else {}
         own = {"reason": said.pop("reason", "")}
         has_arguments = self._arguments and fits(fold(call.name), self._arguments)
         with_arguments = {**said, "arguments": cut(call.arguments)} if has_arguments else said
-        kind = "call" if said["verdict"] == "permitted" else "refused"
+        kind = {"permitted": "call", _ASKED: _ASKED}.get(said["verdict"], "refused")
         fields = partial(line, kind, with_arguments, own, without_secrets)
         try:
             await self.log.written(fields) if self._is_required else self.log.note(fields)

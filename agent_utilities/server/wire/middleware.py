@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import validate_mcp_param_headers
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from opentelemetry import trace
+from pydantic import BaseModel
 from starlette.requests import Request as HttpRequest
 
 from agent_utilities.catalog.model import ComponentKind
@@ -28,10 +30,11 @@ from agent_utilities.policy.entry_names import CALL_TOOL
 from agent_utilities.policy.entry_names import EVERY_NAME as ENTRY_NAMES
 from agent_utilities.protocol import fit
 from agent_utilities.seam.events import RequestServed
-from agent_utilities.seam.feature import BoundError, Refusal
+from agent_utilities.seam.feature import Asked, BoundError, Refusal
 from agent_utilities.seam.host import CallRecord, find
 from agent_utilities.seam.request import (
     HANDED_ON,
+    MAKE_CALL,
     RELAYED,
     UNFIT,
     Call,
@@ -99,7 +102,10 @@ class Wire:
         # Read first: the verdict may list tools, and the headers of this call had none to be checked against.
         is_call = ctx.method == "tools/call"
         was_listed = is_call and self._host.surface.catalogs.of_caller("tool") is not None
-        request = await self._request(ctx)
+        outer = request_in_force() or await request_of_task(self._host)
+        request = await self._request(ctx, outer)
+        if is_call:
+            request.values[MAKE_CALL] = partial(self._call_within, ctx, call_next, outer)
         self._note(ctx, request.verdict)
         self._host.notify(RequestBegan(request))
         result: HandlerResult = None
@@ -109,6 +115,8 @@ class Wire:
                     result = await self._call(ctx, call_next, request, was_listed=was_listed)
                 else:
                     result = await self._serve(ctx, call_next, request)
+        except Asked as asked:
+            result = dict(asked.result)
         except Exception:
             self._host.notify(RequestServed(ctx.method, "error"))
             raise
@@ -118,7 +126,35 @@ class Wire:
         self._host.notify(RequestServed(ctx.method, "ok" if _is_ok(result) else "error"))
         return result
 
-    async def _request(self, ctx: _Context) -> Request:
+    async def make_call(
+        self, request: Request, name: str, arguments: Mapping[str, Any], *, within: str
+    ) -> dict[str, Any]:
+        make: Callable[..., Awaitable[dict[str, Any]]] = request.values[MAKE_CALL]
+        return await make(name, arguments, within)
+
+    async def _call_within(
+        self,
+        ctx: _Context,
+        call_next: CallNext,
+        outer: Request | None,
+        name: str,
+        arguments: Mapping[str, Any],
+        within: str,
+    ) -> dict[str, Any]:
+        """Make a call on behalf of another one: on its connection and by its selection, and judged by itself."""
+        meta = {key: value for key, value in ((ctx.params or {}).get("_meta") or {}).items() if key != "progressToken"}
+        ctx = replace(ctx, params={"name": name, "arguments": {**arguments}, "_meta": meta})
+
+        async def serve(ctx: _Context) -> HandlerResult:
+            request = replace(await self._request(ctx, outer), within=within)
+            with serving(request):
+                return await self._call(ctx, call_next, request, was_listed=True)
+
+        record = find(self._host, CallRecord)
+        result = await (serve(ctx) if record is None else record(ctx, serve))
+        return result.model_dump(by_alias=True, exclude_none=True) if isinstance(result, BaseModel) else result or {}
+
+    async def _request(self, ctx: _Context, outer: Request | None) -> Request:
         """Return a request that features have narrowed and shaped.
 
         Raises:
@@ -140,7 +176,7 @@ class Wire:
                 session=await self._host.sessions.begun(ctx),
                 client=client,
                 caller=sender_of(ctx.request),
-                outer=request_in_force() or await request_of_task(self._host),
+                outer=outer,
             )
         except SelectionError as error:
             raise MCPError(mcp_types.INVALID_PARAMS, str(error), error.as_dict()) from None
@@ -262,11 +298,18 @@ class Wire:
         logger.info("tools/call name=%r revision=%s", call.name, tied_to)
         if not was_listed and not call.is_wrapped:  # of a tool behind another the headers say nothing
             refuse_headers(self._host, ctx.request, call.params)
-        started, ok = time.perf_counter(), False
+        started, ok, is_asked = time.perf_counter(), False, False
+        record = find(self._host, CallRecord)
         try:
-            if call.name in decision.permitted_names:  # else it is answered as a name that never was (law L1)
-                await self._features.admit(request, call)
-            if (record := find(self._host, CallRecord)) is not None:
+            try:
+                if call.name in decision.permitted_names:  # else it is answered as a name that never was (law L1)
+                    await self._features.admit(request, call)
+            except Asked:
+                is_asked = True
+                if record is not None:
+                    await record.began(request, call, decision, tied_to, is_asked=True)
+                raise
+            if record is not None:
                 await record.began(request, call, decision, tied_to)
             with serving(replace(request, params=call.params)):  # by another tool it may name another
                 result = await self._handed_on(ctx, call_next, request)
@@ -280,7 +323,7 @@ class Wire:
             return mcp_types.CallToolResult(content=[mcp_types.TextContent(text=str(refusal))], is_error=True)
         finally:
             seconds = time.perf_counter() - started
-            self._host.notify(ToolCalled(call.name, tied_to, ok, seconds, decision, request))
+            self._host.notify(ToolCalled(call.name, tied_to, ok, seconds, decision, request, is_asked))
 
 
 def _task_id(ctx: _Context) -> str:
