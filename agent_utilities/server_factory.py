@@ -46,6 +46,11 @@ RESULTS_OF_GATEWAY = [
     replace(RESULTS[0], is_off=lambda operator: operator.settings.invisible == "keep"),
     replace(RESULTS[1], place="agent_utilities.results.feature:for_gateway"),
 ]
+PROGRAMS = Later(
+    "agent_utilities.programs.feature:Programs",
+    wanted=lambda: True,
+    is_off=lambda operator: operator.settings.programs == "off",
+)
 QUOTAS = Later("agent_utilities.access.quotas:Quotas", ("quota",))
 
 _LOGINS = "agent_utilities.gateway.logins.feature:Logins"
@@ -93,7 +98,7 @@ def default_features(graph: ToolGraph | None = None) -> list[Feature | Later]:
     from agent_utilities.search.feature import ToolSearch
     from agent_utilities.usage.feature import Usage
 
-    return [FLEET, ACCESS, AUDIT, QUOTAS, Usage(), ToolSearch(), Query(graph), *RESULTS, ContextReport(), *PAGE]
+    return [FLEET, ACCESS, AUDIT, QUOTAS, Usage(), ToolSearch(), Query(graph), *RESULTS, PROGRAMS, ContextReport(), *PAGE]
 
 
 AgentServer.default_features = default_features
@@ -177,7 +182,7 @@ def gateway_features(
     logins = Later(_LOGINS, ("secret_key", "secret_key_file"), wanted=upstreams.of_callers)
     first: list[Feature | Later] = [FLEET, ACCESS, AUDIT, quotas, Usage(counts_by_default=True)]
     search = [*switched, ToolSearch(), Query(graph, yields=True)]
-    return [*first, upstreams, logins, *search, *RESULTS_OF_GATEWAY, ContextReport(), *PAGE]
+    return [*first, upstreams, logins, *search, *RESULTS_OF_GATEWAY, PROGRAMS, ContextReport(), *PAGE]
 
 
 def gateway_of(

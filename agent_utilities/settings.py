@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, SecretBytes, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretBytes, SecretStr, ValidationError, model_validator
 
 from agent_utilities.errors import SettingsError, said_of
 from agent_utilities.selection.model import Policy
@@ -40,6 +40,30 @@ class ResultRule(BaseModel):
     """The most tokens, in place of those of `result_tokens`."""
     compact: bool = False
     """Whether white space between the parts of JSON goes."""
+
+
+class ApproveRule(BaseModel):
+    """Which calls are made after a person's yes alone, and whose; a text or a list of it is its `tools`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tools: tuple[str, ...] = ()
+    """Names or globs, or `destructive`, `writes`, `all`."""
+    tags: tuple[str, ...] = ()
+    """Tags or globs of them."""
+    how: Literal["auto", "page"] = "auto"
+    """`page`: it is asked on the page alone, and never by the caller's own client."""
+    by: Literal["any", "other"] = "any"
+    """`other`: somebody else than the caller is to answer."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, value: Any) -> Any:
+        value = {"tools": value} if isinstance(value, str | list) else value
+        if not isinstance(value, Mapping):
+            return value
+        texts = {key: value[key] for key in ("tools", "tags") if isinstance(value.get(key), str)}
+        return {**value, **{key: text.replace(",", " ").split() for key, text in texts.items()}}
 
 
 class Settings(BaseModel):
@@ -181,12 +205,19 @@ class Settings(BaseModel):
     """The age in days after which it does so too. None of its files is ever deleted."""
     quota: dict[str, Any] = Field(default_factory=dict)
     """In a file, as `[quota]`: how much each person, tool and upstream may be called."""
+    approve: dict[str, Any] = Field(default_factory=dict)
+    """Tools that are called after a person's yes alone: names, globs, `destructive`, `writes`, `all`; in a file
+    `[approve]`, with `tools`, `tags`, `how` and `by`.
+    """
     results: dict[str, Any] = Field(default_factory=dict)
     """In a file, as `[results.NAME]`: how the results of a tool are shortened: `select`, `tokens`, `compact`."""
     invisible: Literal["auto", "show", "drop", "keep"] = "auto"
     """On a gateway: whether invisible text of servers, such as tag characters and bidirectional overrides, is made
     visible (`show`), left out (`drop`) or sent as it is (`keep`). `auto`: `show` on a gateway, `keep` on a server.
     """
+    programs: Literal["off", "read", "all"] = "off"
+    """Whether models may run programs over the tools that they may use: over those that only read, or over all; needs
+    `agent-utilities[programs]`."""
     features: str = ""
     """Features of other packages that are put in, by their names, such as `office-hours`; in a file a list."""
 
@@ -273,6 +304,8 @@ def _plain(field: str, setting: FileSetting, model: type[BaseModel]) -> object:
     value, kind = setting.value, model.model_fields[field].annotation
     if field == "capabilities" and isinstance(value, str):
         return _pairs(value, setting.source)
+    if field == "approve" and isinstance(value, str | list) and value:
+        return {"tools": value}
     if isinstance(value, bool) and kind is not bool:
         raise SettingsError(f"{field} can't be read", value, setting.source, "it is neither true nor false")
     if isinstance(value, list) and field in (*_LISTS, *_NAMES) and all(isinstance(item, str) for item in value):

@@ -8,10 +8,10 @@ from typing import Literal
 
 from agent_utilities.catalog.model import entry
 
-TOOL_SEARCH, CALL_TOOL, READ_RESULT = "tool_search", "call_tool", "read_result"
+TOOL_SEARCH, CALL_TOOL, READ_RESULT, RUN_PROGRAM = "tool_search", "call_tool", "read_result", "run_program"
 ALIASES = ("mcp_load", "ToolSearch", "search_tools")
 """Names by which other hosts know `tool_search`: calls of them are answered, and they are never listed."""
-EVERY_NAME = (TOOL_SEARCH, CALL_TOOL, READ_RESULT, *ALIASES)
+EVERY_NAME = (TOOL_SEARCH, CALL_TOOL, READ_RESULT, RUN_PROGRAM, *ALIASES)
 """What a deny may name without a tool of that name."""
 _OTHERWISE = "mcp_"
 """What the name begins with where another tool has it."""

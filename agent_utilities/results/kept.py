@@ -97,9 +97,16 @@ class Kept:
         """Return what an owner has under a handle; None where that never was, has expired, or is another owner's."""
         if self.n_bytes and (held := self._held.pop((owner, handle), None)) is not None:
             self._held[owner, handle] = self._clock() + LIFE_S, *held[1:]
-            at = (pages := held[2]).find(b"\n", 0) + 1
-            return await _beside(held[1], lambda: Entry(pages[at:], json.loads(pages[:at])))
+            return await _beside(held[1], partial(_entry, held[2]))
         return None if self._shared is None else await self._shared.get(owner, handle)
+
+    async def take(self, handle: str, owner: Owner) -> Entry | None:
+        """Return what an owner has under a handle and forget it: of several that ask at one time, one gets it."""
+        if self.n_bytes and (owner, handle) in self._held:
+            pages = self._held[owner, handle][2]
+            self._drop((owner, handle))
+            return _entry(pages)
+        return None if self._shared is None else await self._shared.get(owner, handle, takes=True)
 
     def close(self) -> None:
         """Forget what is kept in this process; what replicas share stays for the others."""
@@ -110,6 +117,11 @@ class Kept:
         n_bytes = self._held.pop(key)[1]
         self._n_bytes -= n_bytes
         return n_bytes
+
+
+def _entry(pages: mmap) -> Entry:
+    at = pages.find(b"\n", 0) + 1
+    return Entry(pages[at:], json.loads(pages[:at]))
 
 
 def _fill(pages: mmap, head: bytes, content: bytes) -> None:
@@ -173,12 +185,20 @@ class _Shared:
             return str(error)
         return ""
 
-    async def get(self, owner: Owner, handle: str) -> Entry | None:
-        """Return a result; None where there is none, it was tampered with, or Redis does not answer."""
+    async def get(self, owner: Owner, handle: str, *, takes: bool = False) -> Entry | None:
+        """Return a result; None where there is none, it was tampered with, or Redis does not answer.
+
+        Args:
+            takes: whether it is forgotten at the same moment.
+        """
         key = self._key(owner, handle)
-        pipeline = self._state.redis.pipeline(transaction=False)
+        pipeline = self._state.redis.pipeline(transaction=takes)
         pipeline.hgetall(key)
-        self._touch(pipeline, key, xx=True)
+        if takes:
+            pipeline.unlink(key)
+            pipeline.zrem(self._index, key)
+        else:
+            self._touch(pipeline, key, xx=True)
         try:  # eight times as long as for others: what is read may be long
             answers = await self._state.ask(pipeline.execute(raise_on_error=False), 8 * self._state.wait_s)
         except OSError:

@@ -1,0 +1,441 @@
+"""Runs a program in a worker of `pydantic-monty`: its calls side by side, and outside the worker while it waits.
+
+A program is driven turn by turn. A call is seen as soon as it is made, and answered when it is done; where everything
+waits, the program's state is taken and the worker serves another one. Where nothing is left but calls that somebody is
+to approve, that state is what remains of it: `Paused`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from agent_utilities.errors import AgentUtilitiesError, SettingsError, shortened
+from agent_utilities.seam.feature import Asked
+
+if TYPE_CHECKING:
+    from pydantic_monty import AsyncMonty, AsyncMontySession
+
+N_WORKERS = 8
+"""The most processes that run programs, each of some 10 MB."""
+_PARK_AFTER_S = 0.02
+"""Seconds for which a waiting program keeps its worker: to take its state and give it back costs half a millisecond."""
+_MEMORY, _N_TURNS, _TURN_S, _CLOSED_S = 256 << 20, 100_000, 30.0, 0.05
+_LONGEST_ERROR = 2_000
+_LOST = "the worker that ran it has ended: the program or its values were too much for it"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of one program.
+
+    Args:
+        wall_s: seconds from its start to its end, without those that it waits for a person.
+        own_s: seconds in which it computes, its calls not counted.
+        calls, calls_at_once: the most that it makes in all, and at one time.
+        data_bytes: the most that results of calls bring into it, in all, as JSON.
+        printed_bytes: the most that it prints.
+    """
+
+    wall_s: float = 30.0
+    own_s: float = 5.0
+    calls: int = 100
+    calls_at_once: int = 10
+    data_bytes: int = 4 << 20
+    printed_bytes: int = 256 << 10
+
+
+@dataclass(slots=True)
+class Made:
+    """A call that a program made.
+
+    Args:
+        arguments: as JSON, shortened.
+        writes: whether the tool may change something.
+        outcome: `ok`, `failed` or `asked`; `waiting` until it is begun, and `unknown` while it is under way, also
+            where it was cancelled then.
+    """
+
+    tool: str
+    arguments: str
+    writes: bool
+    outcome: str = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A tool as a program calls it.
+
+    Args:
+        call: makes a call by the program's own keyword arguments; returns the value, and its bytes as JSON.
+        writes: whether the tool may change something.
+    """
+
+    call: Callable[[tuple[Any, ...], Mapping[str, Any]], Awaitable[tuple[Any, int]]]
+    tool: str
+    writes: bool
+
+
+class CallError(AgentUtilitiesError, RuntimeError):
+    """A call failed; the program gets this as a `RuntimeError`."""
+
+
+class ProgramError(AgentUtilitiesError, RuntimeError):
+    """A program did not end as it should; `made` has the calls that it had made, and `printed` what it had printed."""
+
+    def __init__(self, what: str, made: Sequence[Made] = (), printed: str = "") -> None:
+        super().__init__(what)
+        self.made, self.printed = made, printed
+
+    def __str__(self) -> str:
+        text = str(self.args[0])
+        if self.made:
+            text += f"\n{json.dumps(ledger_of(self.made), ensure_ascii=False)}"
+        return f"{text}\nprinted before that:\n{_tail(self.printed)}" if self.printed else text
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a program came to: its value, what it printed, and the calls that it made."""
+
+    value: Any
+    printed: str
+    made: Sequence[Made]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A call of a program that is not answered yet.
+
+    Args:
+        place: its place among the calls that the program made.
+        question: the id of the question that somebody is to answer first; empty where nobody is.
+    """
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    place: int
+    question: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """A program that waits for approval, and all that it takes to go on in any process.
+
+    Args:
+        state: the interpreter's.
+        waiting: the calls that wait, by the interpreter's number of each.
+        program: the id of the program, for the record.
+        functions: the names of the tools that exist for it.
+    """
+
+    state: bytes
+    waiting: Mapping[int, Waiting]
+    made: Sequence[Made]
+    printed: str
+    wall_s: float
+    data_bytes: int
+    program: str
+    functions: Sequence[str]
+
+    def to_bytes(self) -> bytes:
+        """Return all of it for keeping."""
+        waiting = {number: asdict(each) for number, each in self.waiting.items()}
+        made = [asdict(each) for each in self.made]
+        rest = self.printed, self.wall_s, self.data_bytes, self.program, list(self.functions)
+        head = json.dumps([waiting, made, *rest])
+        return head.encode() + b"\n" + self.state
+
+    @classmethod
+    def from_bytes(cls, kept: bytes) -> Paused:
+        """Return what was kept."""
+        head, _, state = kept.partition(b"\n")
+        waiting, made, *rest = json.loads(head)
+        calls = {int(number): Waiting(**{**each, "args": tuple(each["args"])}) for number, each in waiting.items()}
+        return cls(state, calls, [Made(**each) for each in made], *rest)
+
+
+def ledger_of(made: Sequence[Made]) -> dict[str, list[dict[str, Any]]]:
+    """Return the calls that a program made, for who has to know what is done; those that only read are counted."""
+    ledger: dict[str, list[dict[str, Any]]] = {"made": [], "unknown": []}
+    n_read = Counter(each.tool for each in made if not each.writes and each.outcome == "ok")
+    ledger["made"] += [{"tool": tool, "calls": n} for tool, n in n_read.items()]
+    for each in made:
+        if each.outcome in ("ok", "failed", "unknown") and (each.writes or each.outcome != "ok"):
+            line: dict[str, Any] = {"tool": each.tool, "arguments": each.arguments, "writes": each.writes}
+            line |= {"failed": True} if each.outcome == "failed" else {}
+            ledger["unknown" if each.outcome == "unknown" else "made"].append(line)
+    return ledger
+
+
+class Workers:
+    """The processes in which programs run; they are started when first needed, and kept."""
+
+    def __init__(self) -> None:
+        self._pool: AsyncMonty | None = None
+        self.n_running = 0
+
+    async def pool(self) -> AsyncMonty:
+        """Return the pool.
+
+        Raises:
+            SettingsError: the library is not installed.
+        """
+        if self._pool is None:
+            try:
+                from pydantic_monty import AsyncMonty
+            except ImportError:
+                hint = "pip install 'agent-utilities[programs]'"
+                raise SettingsError("programs need pydantic-monty", "", "programs", hint) from None
+            pool = AsyncMonty(min_processes=1, max_processes=N_WORKERS, request_timeout=_TURN_S)
+            self._pool = await pool.__aenter__()
+        return self._pool
+
+    @asynccontextmanager
+    async def session(self, limits: Limits) -> AsyncIterator[AsyncMontySession]:
+        """Give a worker to one program for a `with` block; wait where all are busy."""
+        memory_and_time: Any = {
+            "max_feed_duration_secs": limits.own_s,
+            "max_memory": _MEMORY,
+            "max_suspensions": _N_TURNS,
+        }
+        async with (await self.pool()).checkout(limits=memory_and_time) as session:
+            yield session
+
+    async def close(self) -> None:
+        """End the processes."""
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            await pool.__aexit__(None, None, None)
+            await asyncio.sleep(_CLOSED_S)  # its threads end by themselves; before they have, Python can't exit
+
+
+async def run(
+    workers: Workers,
+    code: str,
+    functions: Mapping[str, Function],
+    limits: Limits = Limits(),
+    program: str = "",
+    paused: Paused | None = None,
+) -> Ended | Paused:
+    """Run a program, or go on with one that was paused.
+
+    Args:
+        functions: the tools that exist for it, by the names that it calls them by.
+        program: its id.
+
+    Raises:
+        ProgramError: it failed, or is over a limit; what it had under way is cancelled.
+    """
+    running = _Running(workers, functions, limits, program, paused)
+    workers.n_running += 1
+    try:
+        return await running.run(code, paused)
+    finally:
+        workers.n_running -= 1
+
+
+@dataclass
+class _Running:
+    """One program while it runs."""
+
+    workers: Workers
+    functions: Mapping[str, Function]
+    limits: Limits
+    program: str
+    paused: Paused | None
+    made: list[Made] = field(init=False)
+    tasks: dict[asyncio.Task[Any], int] = field(init=False, default_factory=dict)
+    asked: dict[int, Waiting] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        before = self.paused
+        self.made = list(before.made) if before is not None else []
+        self.printed = [before.printed] if before is not None else []
+        self.n_printed = sum(map(len, self.printed))
+        self.data_bytes = before.data_bytes if before is not None else 0
+        self.wall_s = before.wall_s if before is not None else 0.0
+        self.turn = asyncio.Semaphore(self.limits.calls_at_once)
+
+    async def run(self, code: str, paused: Paused | None) -> Ended | Paused:
+        from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
+
+        began_s = time.monotonic()
+        try:
+            async with asyncio.timeout(max(0.0, self.limits.wall_s - self.wall_s)):
+                outcome = await self._turns(code, paused)
+            if isinstance(outcome, bytes):
+                wall_s = self.wall_s + time.monotonic() - began_s
+                printed, names = "".join(self.printed), list(self.functions)
+                return Paused(outcome, self.asked, self.made, printed, wall_s, self.data_bytes, self.program, names)
+            return Ended(outcome[0], "".join(self.printed), self.made)
+        except TimeoutError:
+            raise self._failed(f"it took longer than {self.limits.wall_s:g} s") from None
+        except MontySyntaxError as error:
+            raise self._failed(error.display("traceback")) from None
+        except MontyRuntimeError as error:
+            raise self._failed(_tail(error.display("traceback"))) from None
+        except MontyCrashedError:
+            raise self._failed(_LOST) from None
+        finally:
+            for task in self.tasks:
+                task.cancel()
+            await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    def _failed(self, what: str) -> ProgramError:
+        return ProgramError(f"the program ended with an error: {what}", self.made, "".join(self.printed))
+
+    # -- turns -------------------------------------------------------------------------------------------------------
+
+    async def _turns(self, code: str, paused: Paused | None) -> bytes | tuple[Any]:
+        """Return a program's value, or the state that it is paused in."""
+        state, answers = None if paused is None else paused.state, dict[int, Any]()
+        for number, each in (paused.waiting if paused is not None else {}).items():
+            self._begin(number, each)
+        if paused is not None:
+            answers = await self._settled()
+        while True:
+            if state is not None and not answers:
+                return state
+            async with self.workers.session(self.limits) as session:
+                if state is None:
+                    inputs = {name: _named(name) for name in self.functions}
+                    snapshot: Any = await session.feed_start(code, inputs=inputs, print_callback=self._print)
+                else:
+                    snapshot = await session.load_snapshot(state, print_callback=self._print)
+                    snapshot = await self._resumed(snapshot, answers)
+                outcome = await self._until_parked(snapshot)
+            if not isinstance(outcome, bytes):
+                return outcome
+            state, answers = outcome, await self._settled()
+
+    async def _until_parked(self, snapshot: Any) -> bytes | tuple[Any]:
+        """Answer a program turn by turn until it ends, or only waits."""
+        from pydantic_monty import AsyncFunctionSnapshot, AsyncFutureSnapshot, MontyComplete
+
+        while not isinstance(snapshot, MontyComplete):
+            if isinstance(snapshot, AsyncFunctionSnapshot):
+                snapshot = await self._called(snapshot)
+            elif isinstance(snapshot, AsyncFutureSnapshot):
+                if not (answers := await self._settled(_PARK_AFTER_S)):
+                    state: bytes = snapshot.dump()
+                    return state
+                snapshot = await self._resumed(snapshot, answers)
+            else:  # a name that is not there
+                snapshot = await snapshot.resume()
+        return (snapshot.output,)
+
+    async def _called(self, snapshot: Any) -> Any:
+        """Begin a call that a program makes; its answer follows once everything waits."""
+        name, args, kwargs = snapshot.function_name, snapshot.args, snapshot.kwargs
+        if snapshot.is_os_function:
+            return await self._of_system(snapshot, name, args)
+        if name not in self.functions:
+            error: Any = {"exc_type": "NameError", "message": f"name {shortened(repr(name))} is not defined"}
+            return await snapshot.resume(error)
+        if len(self.made) >= self.limits.calls:
+            raise self._failed(f"it made more than {self.limits.calls} calls")
+        function = self.functions[name]
+        arguments = shortened(json.dumps(kwargs, ensure_ascii=False, default=str))
+        self.made.append(Made(function.tool, arguments, function.writes))
+        self._begin(snapshot.call_id, Waiting(name, args, kwargs, len(self.made) - 1))
+        return await snapshot.resume({"future": ...})
+
+    async def _of_system(self, snapshot: Any, name: str, args: tuple[Any, ...]) -> Any:
+        """Wait where a program sleeps; refuse what else it wants of the system."""
+        seconds = min(float(args[0]), self.limits.wall_s) if args and isinstance(args[0], int | float) else 0.0
+        if name.endswith("async_sleep"):
+            self.tasks[asyncio.ensure_future(_slept(seconds))] = snapshot.call_id
+            return await snapshot.resume({"future": ...})
+        if name.endswith("sleep"):
+            await asyncio.sleep(seconds)
+            return await snapshot.resume({"return_value": None})
+        return await snapshot.resume_not_handled()
+
+    async def _resumed(self, snapshot: Any, answers: Mapping[int, Any]) -> Any:
+        """Give a program what its calls came to; what can't be given to it fails there."""
+        from pydantic_monty import MontyRuntimeError
+
+        try:
+            return await snapshot.resume(answers)
+        except MontyRuntimeError as error:
+            failed = {"exc_type": "RuntimeError", "message": f"a result can't be given to a program: {error}"[:500]}
+            try:
+                return await snapshot.resume(dict.fromkeys(answers, failed))
+            except RuntimeError:  # it was given, and the program has failed by it
+                raise error from None
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    def _begin(self, number: int, call: Waiting) -> None:
+        self.tasks[asyncio.ensure_future(self._call(number, call))] = number
+
+    async def _call(self, number: int, call: Waiting) -> Any:
+        """Return what a call came to, as the interpreter takes it; None where it waits for somebody's approval."""
+        name, made = call.name, self.made[call.place]
+        async with self.turn:
+            made.outcome = "unknown"
+            try:
+                value, n_bytes = await self.functions[name].call(call.args, call.kwargs)
+            except Asked as asked:
+                made.outcome = "asked"
+                self.asked[number] = replace(call, question=str(asked.question))
+                return None
+            except CallError as error:
+                made.outcome = "failed"
+                return _error(f"{name}: {error}")
+            made.outcome = "ok"
+        self.data_bytes += n_bytes
+        if self.data_bytes > self.limits.data_bytes:
+            most = f"{self.limits.data_bytes:,} bytes that results bring into a program"
+            return _error(f"{name}: its result of {n_bytes:,} bytes is beyond the {most}; ask for less of it")
+        return {"return_value": value}
+
+    async def _settled(self, within_s: float | None = None) -> dict[int, Any]:
+        """Return what calls came to since the last time; empty where none did in time, or the rest are asked."""
+        answers: dict[int, Any] = {}
+        while self.tasks and not answers:
+            done, _ = await asyncio.wait(self.tasks, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                break
+            came_to = {self.tasks.pop(task): task.result() for task in done}
+            answers = {number: answer for number, answer in came_to.items() if answer is not None}
+        return answers
+
+    def _print(self, stream: str, text: str) -> None:
+        """Keep what a program prints; it ends where that is too much. Called in a thread of the interpreter's."""
+        self.n_printed += len(text)
+        if self.n_printed > self.limits.printed_bytes:
+            raise ValueError(f"it printed more than {self.limits.printed_bytes:,} characters")
+        self.printed.append(text)
+
+
+async def _slept(seconds: float) -> Any:
+    await asyncio.sleep(max(0.0, seconds))
+    return {"return_value": None}
+
+
+def _error(message: str) -> Any:
+    text = message[:_LONGEST_ERROR].encode("utf-8", "replace").decode()
+    return {"exc_type": "RuntimeError", "message": text}
+
+
+def _named(name: str) -> Callable[[], None]:
+    """Return a function by whose name the interpreter tells us of a call."""
+
+    def function() -> None: ...
+
+    function.__name__ = name
+    return function
+
+
+def _tail(text: str) -> str:
+    """Return the last characters of a text, where it is long."""
+    return text if len(text) <= _LONGEST_ERROR else f"…{text[-_LONGEST_ERROR:]}"
