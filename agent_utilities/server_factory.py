@@ -52,6 +52,12 @@ PROGRAMS = Later(
     is_off=lambda operator: operator.settings.programs == "off",
 )
 QUOTAS = Later("agent_utilities.access.quotas:Quotas", ("quota",))
+APPROVALS = Later(
+    "agent_utilities.approvals.feature:Approvals",
+    ("approve",),
+    wanted=lambda: True,
+    is_off=lambda operator: not (operator.settings.approve or operator.settings.programs == "all"),
+)
 
 _LOGINS = "agent_utilities.gateway.logins.feature:Logins"
 
@@ -98,7 +104,8 @@ def default_features(graph: ToolGraph | None = None) -> list[Feature | Later]:
     from agent_utilities.search.feature import ToolSearch
     from agent_utilities.usage.feature import Usage
 
-    return [FLEET, ACCESS, AUDIT, QUOTAS, Usage(), ToolSearch(), Query(graph), *RESULTS, PROGRAMS, ContextReport(), *PAGE]
+    first: list[Feature | Later] = [FLEET, ACCESS, AUDIT, APPROVALS, QUOTAS, Usage()]
+    return [*first, ToolSearch(), Query(graph), *RESULTS, PROGRAMS, ContextReport(), *PAGE]
 
 
 AgentServer.default_features = default_features
@@ -179,8 +186,9 @@ def gateway_features(
 
         switched = [Capabilities(offer)]
     quotas = replace(QUOTAS, wanted=upstreams.quotas)
+    approvals = replace(APPROVALS, is_off=lambda of: APPROVALS.is_off(of) and not upstreams.approve_rules())
     logins = Later(_LOGINS, ("secret_key", "secret_key_file"), wanted=upstreams.of_callers)
-    first: list[Feature | Later] = [FLEET, ACCESS, AUDIT, quotas, Usage(counts_by_default=True)]
+    first: list[Feature | Later] = [FLEET, ACCESS, AUDIT, approvals, quotas, Usage(counts_by_default=True)]
     search = [*switched, ToolSearch(), Query(graph, yields=True)]
     return [*first, upstreams, logins, *search, *RESULTS_OF_GATEWAY, PROGRAMS, ContextReport(), *PAGE]
 

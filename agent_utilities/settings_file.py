@@ -54,6 +54,7 @@ _REFUSED = {
     "access": "who may what",
     **{name: "what is recorded" for name in Settings.model_fields if name.startswith("audit_")},
     "quota": "how much is called",
+    "approve": "what is asked before it is called",
     "gateway_folder": "where logins and agreements are kept",
     **dict.fromkeys(("graph_folder", "usage_file"), "where anything is kept"),
     **dict.fromkeys(("capability_folders", "capabilities"), "what may be started"),

@@ -37,12 +37,21 @@ from agent_utilities.protocol.fit import SKILLS_EXTENSION
 from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
 from agent_utilities.seam.events import Event, Pinned, PolicyChanged, SessionEnded, ToolsChanged, UpstreamsRenewed
 from agent_utilities.seam.feature import NOT_TAKEN, Feature
-from agent_utilities.seam.host import Completions, Host, Pending, QuotaSource, ResultSource, WireMiddleware, find
+from agent_utilities.seam.host import (
+    ApproveSource,
+    Completions,
+    Host,
+    Pending,
+    QuotaSource,
+    ResultSource,
+    WireMiddleware,
+    find,
+)
 from agent_utilities.seam.request import Call, Request
 from agent_utilities.seam.verdict import UnderVerdict
 from agent_utilities.selection.active import AUTO
 from agent_utilities.selection.model import NOTHING, NameSet, Selection, fold
-from agent_utilities.settings import Quota, ResultRule
+from agent_utilities.settings import ApproveRule, Quota, ResultRule
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -118,6 +127,7 @@ class Upstreams(Feature):
         host.offer(Pending, lambda: self)
         host.offer(QuotaSource, lambda: self)
         host.offer(ResultSource, lambda: ResultSource(self.result_rules))
+        host.offer(ApproveSource, lambda: ApproveSource(self.approve_rules))
         unseen = filter(is_unseen, self.upstreams)
         self._late = {each.config.digest for each in unseen if self._store.is_late(each.config)}
 
@@ -129,12 +139,18 @@ class Upstreams(Feature):
         """Return how results of the upstreams' tools are shortened, by upstream and by the tool's own name."""
         return {each.config.name: each.config.results for each in self.upstreams if each.config.results}
 
+    def approve_rules(self) -> Mapping[str, ApproveRule]:
+        """Return which of the upstreams' tools are called after a person's yes alone, by upstream."""
+        return {each.config.name: each.config.approve for each in self.upstreams if each.config.approve is not None}
+
     async def bring_about(self) -> None:
         """Start and stop upstreams to match the configuration and the further servers of features."""
         await self.upstreams.reload(self._for_everybody())
         if (quotas := self.quotas()) and all(each.name != "quotas" for each in self.host.offered(Feature)):
             why = "there were none at the start; with any under [quota] in your settings file they are"
             logger.warning("the quotas of %s are not held: %s", ", ".join(quotas), why)
+        if (asked := self.approve_rules()) and all(each.name != "approvals" for each in self.host.offered(Feature)):
+            logger.error("nobody is asked for `approve` of %s before the gateway starts anew", ", ".join(asked))
 
     def _for_everybody(self) -> GatewayConfig:
         """Return the configuration of what runs for all callers alike, without servers of callers' own logins.

@@ -22,9 +22,12 @@ NO_PROFILE = "none"
 """The name of no profile."""
 QUOTA = "quota"
 """The setting of quotas, and the key of a profile's own quota."""
+APPROVE = "approve"
+"""The setting of what a person is asked for, and the key of a profile's own."""
 EVERYTHING = "all"
 """The profile of a rule of access that denies nothing."""
 
+_OF_PROFILES = (QUOTA, APPROVE)
 _STEMS = sorted(stem for row in FIELDS if "file" in row.channels for stem in row.stems)
 
 
@@ -43,7 +46,7 @@ class FileFields:
     Args:
         selection: its selection fields, outside of profiles.
         profiles: the selection of each profile, by folded name.
-        settings: its other settings, by name; profiles' quotas are in `quota`, under `profiles`.
+        settings: its other settings, by name; profiles' own are in them, under `profiles`.
     """
 
     name: str
@@ -76,7 +79,8 @@ def read_fields(
             raise SelectionError("given twice", key, f"{place}{key}", "keep one of them")
         elif not isinstance(value, str) or value.strip():
             others[plain] = FileSetting(value, f"{place}{key}")
-    others |= _with_quotas(others.get(QUOTA), table, place)
+    for setting in _OF_PROFILES:
+        others |= _with_profiles(setting, others.get(setting), table, place)
     return FileFields(name, channel, _selection(table, channel, place), profiles, others)
 
 
@@ -106,22 +110,29 @@ def _profiles(tables: object, channel: FileChannel, place: str) -> Iterator[tupl
             row = field_of(key, channel)
             if row is not None and row.name == "profile":
                 raise SelectionError("a profile in a profile", key, f"{source}.{key}", "write its fields here")
-            if row is None and key != QUOTA:
-                raise _unknown(key, channel, f"{source}.", [QUOTA, *(stem for stem in _STEMS if stem != "profile")])
+            if row is None and key not in _OF_PROFILES:
+                raise _unknown(
+                    key, channel, f"{source}.", [*_OF_PROFILES, *(stem for stem in _STEMS if stem != "profile")]
+                )
         yield folded, _selection(table, channel, f"{source}.")
 
 
-def _with_quotas(setting: FileSetting | None, table: Mapping[str, Any], place: str) -> dict[str, FileSetting]:
+def _with_profiles(
+    name: str, setting: FileSetting | None, table: Mapping[str, Any], place: str
+) -> dict[str, FileSetting]:
+    """Return a setting with those of the profiles, under `profiles`."""
     profiles: Mapping[str, Any] = next((value for key, value in table.items() if key.lower() == PROFILES), {})
-    quotas = {fold(name): profile[QUOTA] for name, profile in profiles.items() if QUOTA in profile}
+    own = {fold(each): profile[name] for each, profile in profiles.items() if name in profile}
     others = setting.value if setting is not None else {}
+    if name == APPROVE and isinstance(others, str | list):
+        others = {"tools": others}
     if not isinstance(others, Mapping):
         return {}  # refused where settings are checked
     if PROFILES in others:
-        hint = f"write each as [{PROFILES}.NAME.{QUOTA}]"
-        raise SelectionError("unknown key", PROFILES, f"{place}{QUOTA}.{PROFILES}", hint)
+        hint = f"write each as [{PROFILES}.NAME.{name}]"
+        raise SelectionError("unknown key", PROFILES, f"{place}{name}.{PROFILES}", hint)
     source = setting.source if setting is not None else f"{place}{PROFILES}"
-    return {QUOTA: FileSetting({**others, PROFILES: quotas}, source)} if quotas else {}
+    return {name: FileSetting({**others, PROFILES: own}, source)} if own else {}
 
 
 def _profile_name(name: str, source: str) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StrictBool, StringConstraints
 
 from agent_utilities.gateway.upstreams.limits import Limits
-from agent_utilities.settings import Quota, ResultRule
+from agent_utilities.settings import ApproveRule, Quota, ResultRule
 
 Transport = Literal["stdio", "http", "sse"]
 
@@ -130,6 +130,8 @@ class UpstreamConfig(BaseModel):
     """Seconds a call may take in all; an hour where None, or `timeout_s` where that is longer."""
     quota: Quota | None = None
     """The quota of its calls, for all callers together."""
+    approve: ApproveRule | None = None
+    """Which of its tools, by its own names, are called after a person's yes alone; None for none."""
     results: Mapping[str, ResultRule] = Field(default_factory=dict)
     """How the results of single tools are shortened, by the upstream's own names."""
     overrides: Mapping[str, ToolOverride] = Field(default_factory=dict)

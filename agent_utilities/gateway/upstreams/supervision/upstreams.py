@@ -26,7 +26,7 @@ from agent_utilities.runtime.waiting import in_daemon_thread
 _BEHIND = {
     "source", "allow", "deny", "lazy", "tags", "description", "timeout_s", "idle_s", "overrides", "capabilities",
     "start_timeout_s", "list_timeout_s", "max_call_s", "forward_headers", "forward_meta",
-    "quota", "results",
+    "quota", "approve", "results",
 }  # fmt: skip
 """The fields of a config that may change without a new connection."""
 
