@@ -14,8 +14,7 @@ from weakref import WeakKeyDictionary
 from agent_utilities.catalog.context import n_tokens
 from agent_utilities.errors import InputError
 from agent_utilities.policy.entry_names import READ_RESULT
-from agent_utilities.results.content import Whole, media_tokens, whole_of, written
-from agent_utilities.results.counting import counted
+from agent_utilities.results.content import Whole, counted, media_tokens, whole_of, written
 from agent_utilities.results.kept import Kept, Owner
 from agent_utilities.results.reading import read
 from agent_utilities.results.select import select
@@ -97,10 +96,10 @@ class BoundedResults:
         """Return a result within its budget, and what its `_meta` says of it; the same result where nothing changed."""
         if wanted.compact:
             result = _compacted(result)
-        n_whole = await counted(result)
         tokens = wanted.tokens
         if result.get("isError"):  # it is what went wrong, and no part of that is asked for
             tokens, wanted = max(tokens, LEAST_OF_ERROR), replace(wanted, select="")
+        n_whole = await counted(result, tokens)
         if n_whole <= tokens and not wanted.select:
             return dict(result), {}
         whole = await in_daemon_thread(partial(whole_of, result))
@@ -122,7 +121,7 @@ class BoundedResults:
         content += media
         if handle and wanted.has_links:
             content += _links(whole, handle, tool, len(media))
-        about = {"tokens": n_whole, "shown": shown.n_tokens + n_media}
+        about = {"tokens": whole.tokens, "shown": shown.n_tokens + n_media}
         about |= {"handle": handle} if handle else {"kept": False}
         about |= {"select": wanted.select} if wanted.select and not error else {}
         about |= {"error": error} if error else {}

@@ -1,20 +1,16 @@
-"""What a tool answered, as values: its tokens, the whole of it, and where the items of its JSON are.
-
-JSON is scanned item by item, never in one call: a thread in C code holds the event loop until it returns.
-"""
+"""What a tool answered, as values: its tokens, and the whole of it."""
 
 from __future__ import annotations
 
 import json
 import re
 from base64 import b64decode
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import islice, takewhile
-from json.decoder import scanstring  # type: ignore[attr-defined]
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import islice
+from math import inf
 from struct import error as StructError
 from struct import unpack_from
 from typing import Any
@@ -22,30 +18,48 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_json
 
 from agent_utilities.catalog.context import _BYTES_PER_TOKEN
+from agent_utilities.results.outline import NO_VALUE, Outline, first_key, outline_of, starts_of, value_of
+from agent_utilities.runtime.waiting import in_daemon_thread
 
-NO_VALUE: Any = object()
-"""The value of what is text alone."""
 _LARGEST_IMAGE, _PIXELS_PER_TOKEN = 1_600, 750
 _MOST_SEGMENTS = 64
 """Those of a JPEG before the one that has its size; only their beginnings are decoded."""
 _MOST_OF_LINKS = 500
 """Tokens; more of links become lines of the text, so that they can be read in parts."""
-_AT_ONCE = 256
-"""Items that are written in one call."""
+_AT_ONCE = 200_000
+"""Characters that are counted or written in one call, which holds the event loop."""
+_LEAST_COPY = 1_000
+"""Characters of a text of JSON that is about as long as the `structuredContent` beside it."""
+_MAX_LEVELS, _MAX_BITS = 500, 14_284
+"""Of a value whose size is known; Python writes no longer number."""
 LONE = re.compile("[\ud800-\udfff]")
 
 
-def tokens_of(result: Mapping[str, Any]) -> int:
+async def counted(result: Mapping[str, Any], most: float = inf) -> int:
+    """Return the tokens of a result, as `tokens_of` does; what is long is counted off the event loop."""
+    n_characters, repeats, structured = 0, False, result.get("structuredContent")
+    for block in result.get("content") or ():
+        if isinstance(block, Mapping) and isinstance(text := block.get("text"), str):
+            n_characters += len(text)
+            repeats = repeats or (len(text) > _LEAST_COPY and text[0] in "{[")
+    if n_characters > _AT_ONCE or (structured is not None and not repeats and _is_long(structured)):
+        return await in_daemon_thread(partial(tokens_of, result, most))
+    return tokens_of(result, most, is_short=True)
+
+
+def tokens_of(result: Mapping[str, Any], most: float = inf, *, is_short: bool = False) -> int:
     """Return the tokens that a host would put into a prompt of a result: the larger of text and JSON, and media.
 
     Args:
         result: a CallToolResult as it is sent.
+        most: where texts and media alone take more, JSON is not counted.
+        is_short: whether its JSON may be written in one call.
     """
     texts, media = _parts(result)
-    n_bytes = sum(map(bytes_of, texts)) + max(0, len(texts) - 1)
-    if (structured := _structured(result)) is not None:
-        n_bytes = max(n_bytes, bytes_of(written(structured)))
-    return _tokens(n_bytes) + sum(map(media_tokens, media))
+    n_bytes, n_media = sum(map(bytes_of, texts)) + max(0, len(texts) - 1), sum(map(media_tokens, media))
+    if _tokens(n_bytes) + n_media <= most and (structured := _structured(result)) is not None:
+        n_bytes = max(n_bytes, bytes_of(written(structured, 0) if is_short else written(structured)))
+    return _tokens(n_bytes) + n_media
 
 
 def bytes_of(text: str) -> int:
@@ -62,17 +76,25 @@ def _tokens(n_bytes: int) -> int:
     return round(n_bytes / _BYTES_PER_TOKEN)
 
 
-def written(value: Any, depth: int = 3) -> str:
+def written(value: Any, n_levels: int = 6) -> str:
     """Return a value as compact JSON, lone surrogates escaped, and null for what can't be sent.
 
     Args:
-        depth: how many levels are written by small steps.
+        n_levels: of which the members are written by small steps, each as long as the one before suggests.
     """
-    if depth and isinstance(value, list) and len(value) > _AT_ONCE:
-        slices = (value[i : i + _AT_ONCE] for i in range(0, len(value), _AT_ONCE))
-        return f"[{','.join(written(each)[1:-1] for each in slices)}]"
-    if depth and isinstance(value, dict) and len(value) < _AT_ONCE:
-        return f"{{{','.join(f'{written(str(key))}:{written(value[key], depth - 1)}' for key in value)}}}"
+    if n_levels and isinstance(value, list | dict):
+        is_list, texts, n = isinstance(value, list), list[str](), 1
+        members = iter(value if isinstance(value, list) else value.items())
+        while some := list(islice(members, n)):
+            together = "null" if n == 1 else written(some if is_list else dict(some), 0)
+            if together != "null":
+                texts.append(together[1:-1])
+            elif is_list:
+                texts += [written(each, n_levels - 1) for each in some]
+            else:
+                texts += [f"{written(str(key), 0)}:{written(each, n_levels - 1)}" for key, each in some]
+            n = max(1, min(n * 8, _AT_ONCE * n // (len(texts[-1]) + 1)))
+        return f"[{','.join(texts)}]" if is_list else f"{{{','.join(texts)}}}"
     try:
         return to_json(value, inf_nan_mode="constants").decode()
     except (PydanticSerializationError, ValueError):
@@ -80,6 +102,45 @@ def written(value: Any, depth: int = 3) -> str:
             text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
             return LONE.sub(lambda lone: f"\\u{ord(lone[0]):04x}", text)
     return "null"
+
+
+def _is_long(value: Any) -> bool:
+    """Whether a value takes more than is written in one call, or can't be told."""
+    try:
+        return written_size(value, _AT_ONCE) > _AT_ONCE
+    except (RecursionError, TypeError):
+        return True
+
+
+def written_size(value: Any, at_most: int) -> int:
+    """Return about how many characters a value takes as JSON; what is over `at_most` is not counted to its end.
+
+    Raises:
+        RecursionError: it has over 500 levels.
+        TypeError: it can't be written.
+    """
+    n, level = 0, [value]
+    for _ in range(_MAX_LEVELS):
+        below: list[Any] = []
+        for part in level:
+            kind = type(part)
+            if kind is str:
+                n += len(part)
+            elif kind is list or kind is dict:
+                n += 3 + 3 * len(part) + (3 * len(part) + sum(map(len, part)) if kind is dict else 0)
+                if n > at_most:
+                    return n
+                below += part if kind is list else part.values()
+            elif kind is int and part.bit_length() <= _MAX_BITS:
+                n += part.bit_length() // 3
+            elif kind is float or kind is bool or part is None:
+                n += 3
+            else:
+                raise TypeError("too long a number, or an expression after & where a value is expected")
+        if not below or n > at_most:
+            return n
+        level = below
+    raise RecursionError
 
 
 def _structured(result: Mapping[str, Any]) -> Any:
@@ -120,21 +181,11 @@ def media_tokens(block: Mapping[str, Any]) -> int:
 
 
 def _pixels(data: str) -> int:
-    """Return width times height from the header of an image in base64; 0 where it is unknown."""
+    """Return width times height from the header of a PNG or JPEG in base64; 0 for any other."""
     head = b64decode(data[:44])
     width = height = 0
     if head.startswith(b"\x89PNG"):
         width, height = unpack_from(">II", head, 16)
-    elif head.startswith(b"GIF8"):
-        width, height = unpack_from("<HH", head, 6)
-    elif head[8:16] == b"WEBPVP8X":
-        low_width, high_width, low_height, high_height = unpack_from("<HBHB", head, 24)
-        width, height = (high_width << 16) + low_width + 1, (high_height << 16) + low_height + 1
-    elif head[8:16] == b"WEBPVP8L":
-        (bits,) = unpack_from("<I", head, 21)
-        width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    elif head[8:16] == b"WEBPVP8 ":
-        width, height = (size & 0x3FFF for size in unpack_from("<HH", head, 26))
     at = 2
     for _ in range(_MOST_SEGMENTS if head.startswith(b"\xff\xd8") else 0):
         segment = b64decode(data[at // 3 * 4 : at // 3 * 4 + 16])[at % 3 :]
@@ -166,13 +217,13 @@ class Whole:
     @cached_property
     def outline(self) -> Outline | None:
         """What its JSON is like; None where there is none. Take it in a thread: 16 MiB take half a second."""
-        starts = (self.begins,) if self.begins >= 0 else _starts(self.text)
+        starts = (self.begins,) if self.begins >= 0 else starts_of(self.text)
         return next((outline for start in starts if (outline := outline_of(self.text, start))), None)
 
     @cached_property
     def value(self) -> Any:
         """All of its JSON; `NO_VALUE` where there is none. It takes a second for 16 MiB, and ten times the memory."""
-        return NO_VALUE if self.outline is None else _Walk(self.text, is_whole=True).document(self.outline.start)
+        return NO_VALUE if self.outline is None else value_of(self.text, self.outline.start)
 
     def to_bytes(self) -> bytes:
         """Return all of it for keeping."""
@@ -187,209 +238,40 @@ class Whole:
         return cls(kept[end + 1 :].decode("utf-8", "surrogatepass"), tokens, begins, tuple(media))
 
     @classmethod
-    def of(cls, text: str) -> Whole:
-        """Return a text as a whole."""
-        return cls(text, _tokens(bytes_of(text)))
+    def of(cls, text: str, begins: int = -1, media: Sequence[Mapping[str, Any]] = ()) -> Whole:
+        """Return a text and media as a whole."""
+        return cls(text, _tokens(bytes_of(text)) + sum(map(media_tokens, media)), begins, tuple(map(dict, media)))
 
 
 def whole_of(result: Mapping[str, Any]) -> Whole:
     """Return the whole of a result.
 
-    What is text stays text, JSON too. `structuredContent` follows it where it is no copy: where the text is the same
-    alone, is JSON and about as large, or has a block for each of its items, in whose place it stands.
+    What is text stays text, JSON too. `structuredContent` follows it, unless the text says the same. Where there is a
+    block for each of its items, it stands in their place.
 
     Args:
         result: a CallToolResult as it is sent.
     """
     texts, media = _parts(result)
-    whole, structured = Whole.of("\n".join(texts)), _structured(result)
-    if isinstance(structured, Mapping) and (text := whole.text) != structured.get("result"):
-        added = written(structured)
-        if len(texts) > 1 and isinstance(items := structured.get("result"), list) and len(items) == len(texts):
-            text = ""
-        if not text or whole.outline is None or bytes_of(added) > bytes_of(text) * 1.1 + 100:
-            whole = Whole.of(f"{text}\n{added}" if text else added)
-            whole = replace(whole, begins=len(whole.text) - len(added))
-    return replace(whole, tokens=whole.tokens + sum(map(media_tokens, media)), media=tuple(map(dict, media)))
+    structured, whole = _structured(result), Whole.of("\n".join(texts), media=media)
+    if not isinstance(structured, Mapping) or whole.text == (inner := structured.get("result")):
+        return whole
+    start = next(starts_of(whole.text), -1)
+    first = first_key(whole.text, start)
+    if start >= 0 and (outline := outline_of(whole.text, start, structured if first in structured else inner)):
+        whole.__dict__["outline"] = outline  # which took long
+        if outline.is_like:
+            return whole
+    added = written(structured)
+    is_items = isinstance(inner, list) and len(texts) == len(inner) > 1 and all(map(_says, texts, inner))
+    text = "" if is_items else f"{whole.text}\n" * bool(whole.text)
+    return Whole.of(text + added, len(text), media)
 
 
-# -- the outline of JSON -----------------------------------------------------------------------------------------------
-
-_DEEPEST, _MOST_WALKED = 6, 4_096
-"""Keys above the array whose items are told apart, and members of objects that are looked into for it."""
-_MARK_EVERY = 2_048
-"""Characters between two items whose place is remembered."""
-_MOST_KEPT = 64
-"""Items or members of a sample."""
-_SPACE = re.compile(r"[ \t\n\r]*")
-_LINE_OF_JSON = re.compile(r"\n[ \t]*(?=[{\[])")
-_END = re.compile(r"[ \t\n\r]*(?:```[ \t\n\r]*)?\Z")
-_PLAIN = re.compile(r'[^"\[\]{}]{2,2048},')
-"""Numbers, true, false and null."""
-_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-
-
-@dataclass(frozen=True)
-class Items:
-    """Where the items of an array are in its text.
-
-    Args:
-        path: the keys that lead to the array.
-        marks: some items, the first too: the index, and the first character.
-        n_characters: how many they take.
-    """
-
-    text: str
-    path: tuple[str, ...]
-    n: int
-    marks: list[tuple[int, int]]
-    n_characters: int
-
-    def span(self, index: int) -> tuple[int, int]:
-        """Return the first character of an item, and the one after it."""
-        first, at = self.marks[bisect_right(self.marks, index, key=lambda mark: mark[0]) - 1]
-        return next(islice(self._spans(at), index - first, None))
-
-    def n_before(self, offset: int) -> int:
-        """Return how many items end at or before a character."""
-        first, at = self.marks[max(0, bisect_right(self.marks, offset, key=lambda mark: mark[1]) - 1)]
-        return first + sum(1 for _ in takewhile(lambda span: span[1] <= offset, self._spans(at)))
-
-    def _spans(self, at: int) -> Iterator[tuple[int, int]]:
-        return ((first, end) for _, first, _, end in _each(self.text, at, "]", lambda _, at: _scan(self.text, at)))
-
-
-class Some(list[Any]):
-    """Some items of an array of `n`."""
-
-    n = 0
-
-
-@dataclass(frozen=True)
-class Outline:
-    """What JSON is like.
-
-    Args:
-        start: its first character.
-        sample: its value, with `Some` items of arrays; of objects with many members only the first have values.
-        items: the array that has a quarter of it or more, the largest; None where there is none.
-    """
-
-    start: int
-    sample: Any
-    items: Items | None
-
-
-def outline_of(text: str, start: int) -> Outline | None:
-    """Return what a JSON object or array is like; None where none begins at that character, or more follows."""
-    walk = _Walk(text)
-    try:
-        sample = walk.document(start)
-    except (ValueError, IndexError, RuntimeError):  # a generator makes a RuntimeError of the scanner's StopIteration
-        return None
-    is_large = walk.largest is not None and len(text) - start <= walk.largest.n_characters * 4
-    return Outline(start, sample, walk.largest if is_large else None)
-
-
-def _starts(text: str) -> Iterator[int]:
-    """Yield where JSON may begin: at once, or in a line of its own after a few words."""
-    start = _skipped(text, int(text.startswith("\ufeff")))
-    if text[start : start + 1] in ("{", "["):
-        yield start
-    elif (line := _LINE_OF_JSON.search(text, 0, 2_000)) is not None:
-        yield line.end()
-
-
-def _skipped(text: str, at: int) -> int:
-    if text[at : at + 1] in (" ", "\n", "\t", "\r") and (space := _SPACE.match(text, at)) is not None:
-        return space.end()
-    return at
-
-
-def _each(
-    text: str, at: int, closing: str, read: Callable[[str, int], tuple[Any, int]], *, is_fast: bool = False
-) -> Iterator[tuple[str, int, list[Any], int]]:
-    """Yield the key, first character, value and end of each member of an object, or item of an array.
-
-    Args:
-        at: where a member begins, or white space before it.
-        read: parses a value, given its key and first character.
-        is_fast: yield items by the hundred: their values, the first character of the first, and the end of the last.
-    """
-    at, key = _skipped(text, at), ""
-    while text[at] != closing:
-        if is_fast and (run := _PLAIN.match(text, at)) is not None:
-            end = run.end() - 1
-            yield key, at, json.loads(f"[{text[at:end]}]"), end
-        elif is_fast:
-            value, end = _scan(text, at)
-            values = [value]
-            while text[end] == "," and end - at < _MARK_EVERY and text[end + 1] not in "]\n\t\r":
-                value, end = _scan(text, end + 1 + (text[end + 1] == " "))
-                values.append(value)
-            yield key, at, values, end
-        else:
-            if closing == "}":
-                key, at = _key(text, at)
-            value, end = read(key, at)
-            yield key, at, [value], end
-        at = _skipped(text, end)
-        if text[at] == ",":
-            at = _skipped(text, at + 1)
-            closes_late = text[at] == closing
-        else:
-            closes_late = text[at] != closing
-        if closes_late:
-            raise ValueError("no comma, or one too many")
-
-
-def _key(text: str, at: int) -> tuple[str, int]:
-    if text[at] != '"':
-        raise ValueError("no key")
-    key, at = scanstring(text, at + 1, True)
-    at = _skipped(text, at)
-    if text[at] != ":":
-        raise ValueError("no colon")
-    return key, _skipped(text, at + 1)
-
-
-class _Walk:
-    """Parses JSON by small steps; without `is_whole` most of it is dropped at once, and costs no memory."""
-
-    def __init__(self, text: str, *, is_whole: bool = False) -> None:
-        self.text, self.is_whole, self.n_left = text, is_whole, _MOST_WALKED
-        self.largest: Items | None = None
-
-    def document(self, start: int) -> Any:
-        value, end = self._value((), start)
-        if not isinstance(value, (dict, list)) or not _END.match(self.text, end):
-            raise ValueError("no object or array alone")
-        return value
-
-    def _value(self, path: tuple[str, ...], at: int) -> tuple[Any, int]:
-        if self.text[at] == "[":
-            return self._array(path, at + 1)
-        if self.text[at] == "{" and len(path) < _DEEPEST and self.n_left > 0:
-            return self._object(path, at + 1)
-        return _scan(self.text, at)
-
-    def _object(self, path: tuple[str, ...], at: int) -> tuple[Any, int]:
-        members: dict[str, Any] = {}
-        for key, _, (value,), at in _each(self.text, at, "}", lambda key, at: self._value((*path, key), at)):  # noqa: B007
-            self.n_left -= 1
-            members[key] = value if self.is_whole or len(members) < _MOST_KEPT else None
-        return members, _skipped(self.text, at) + 1
-
-    def _array(self, path: tuple[str, ...], at: int) -> tuple[Any, int]:
-        kept, stride, marks = Some(), 1, list[tuple[int, int]]()
-        for _, first, values, at in _each(self.text, at, "]", lambda _, at: _scan(self.text, at), is_fast=True):  # noqa: B007
-            if not marks or first - marks[-1][1] >= _MARK_EVERY:
-                marks.append((kept.n, first))
-            kept += values if self.is_whole else values[-kept.n % stride :: stride]
-            kept.n += len(values)
-            while not self.is_whole and len(kept) > _MOST_KEPT:
-                del kept[1::2]
-                stride *= 2
-        if marks and (self.largest is None or at - marks[0][1] > self.largest.n_characters):
-            self.largest = Items(self.text, path, kept.n, marks, at - marks[0][1])
-        return list(kept) if self.is_whole else kept, _skipped(self.text, at) + 1
+def _says(text: str, value: Any) -> bool:
+    """Whether a text is a value, or its JSON."""
+    if text == value:
+        return True
+    with suppress(ValueError, RecursionError):
+        return bool(json.loads(text) == value)
+    return False

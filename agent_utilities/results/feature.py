@@ -19,7 +19,7 @@ from agent_utilities.errors import InputError, SettingsError, said_of
 from agent_utilities.policy.decision import Decision
 from agent_utilities.policy.entry_names import CALL_TOOL, READ_RESULT, free_name
 from agent_utilities.protocol.fit import ENVELOPE
-from agent_utilities.results.counting import counted
+from agent_utilities.results.content import counted
 from agent_utilities.seam.components import origin_of
 from agent_utilities.seam.events import Event
 from agent_utilities.seam.feature import ALWAYS_LOADED, Feature, OwnTool, Refusal
@@ -207,11 +207,10 @@ class Results(Feature):
     async def _fitted(self, request: Request, result: dict[str, Any], name: str, select: str) -> dict[str, Any]:
         if request.verdict.outer:  # a tool that calls others reads their results itself
             return result
-        n_tokens = await counted(result)
-        request.values[RESULT_TOKENS] = n_tokens, n_tokens
         rule = await self._rule(name)
-        budget = request.verdict.effective.budget
-        tokens = budget.of_call(self._by_default, rule.tokens)
+        tokens = request.verdict.effective.budget.of_call(self._by_default, rule.tokens)
+        n_tokens = await counted(result, tokens)
+        request.values[RESULT_TOKENS] = n_tokens, n_tokens
         select = select or rule.select
         if n_tokens <= tokens and not select and not rule.compact:
             return result

@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Any
 
 from agent_utilities.errors import InputError
-from agent_utilities.results.content import LONE, NO_VALUE, Whole, bytes_of, written
+from agent_utilities.results.content import LONE, Whole, bytes_of, written
+from agent_utilities.results.outline import NO_VALUE
 from agent_utilities.results.select import missing, select
 from agent_utilities.results.shape import (
     Shown,

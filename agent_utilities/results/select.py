@@ -17,18 +17,17 @@ from jmespath.parser import Parser
 from jmespath.visitor import TreeInterpreter
 
 from agent_utilities.errors import InputError
+from agent_utilities.results.content import written_size
 from agent_utilities.results.shape import key_of, quoted
 from agent_utilities.selection.model import nearest
 
-_MAX_CHARACTERS, _MAX_TRANSLATED, _MAX_LEVELS = 2_000, 500, 500
+_MAX_CHARACTERS, _MAX_TRANSLATED = 2_000, 500
 _MAX_STEPS, _MAX_COUNTED = 200_000, 8 << 20
 """Nodes visited, or 8 bytes made, in 0.1 s. A value adds as many as its JSON has characters, of which 8 Mi count."""
 _COSTS = {"multi_select_dict": 24, "multi_select_list": 10, "function_expression": 8}
 _UNREAD = {"length", "not_null", "to_array", "type"}
 _MAX_SORTED, _MAX_TEXT = 100_000, 4 << 20
 """What one call into C, in which no other thread runs, does in some 60 ms."""
-_MAX_BITS = 14_284
-"""Python writes no longer number."""
 _N_KEYS, _N_VALUES, _N_SHOWN, _MAX_SAID = 12, 5, 60, 1_000
 _LITERALS = "text stands in single quotes, and numbers, true, false and null in backticks"
 _SUCH_AS = "it is JMESPath, such as issues[?state=='open'].{number: number, title: title}"
@@ -117,37 +116,6 @@ def _translated(expression: str) -> str:
 
 def _replaced(template: str, found: re.Match[str]) -> str:
     return found["quoted"] or found.expand(template)
-
-
-def written_size(value: Any, at_most: int) -> int:
-    """Return about how many characters a value takes as JSON; what is over `at_most` is not counted to its end.
-
-    Raises:
-        RecursionError: it has over 500 levels.
-        TypeError: it can't be written.
-    """
-    n, level = 0, [value]
-    for _ in range(_MAX_LEVELS):
-        below: list[Any] = []
-        for part in level:
-            kind = type(part)
-            if kind is str:
-                n += len(part)
-            elif kind is list or kind is dict:
-                n += 3 + 3 * len(part) + (3 * len(part) + sum(map(len, part)) if kind is dict else 0)
-                if n > at_most:
-                    return n
-                below += part if kind is list else part.values()
-            elif kind is int and part.bit_length() <= _MAX_BITS:
-                n += part.bit_length() // 3
-            elif kind is float or kind is bool or part is None:
-                n += 3
-            else:
-                raise TypeError("too long a number, or an expression after & where a value is expected")
-        if not below or n > at_most:
-            return n
-        level = below
-    raise RecursionError
 
 
 _EXPRESSION = type(Parser().parse("&a").search(None))

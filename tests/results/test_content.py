@@ -4,27 +4,38 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import struct
 import sys
+import threading
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic_core import to_json
 
 from agent_utilities.catalog.context import n_tokens
+from agent_utilities.results import content
 from agent_utilities.results.content import (
-    NO_VALUE,
     Whole,
     bytes_in,
     bytes_of,
-    outline_of,
+    counted,
     tokens_of,
     whole_of,
     written,
 )
+from agent_utilities.results.outline import NO_VALUE, outline_of
 
 ITEMS = [{"number": i, "title": f"title {i}"} for i in range(100)]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=60,
+)
 
 
 def text(*texts: str) -> dict[str, Any]:
@@ -56,17 +67,7 @@ class TestTokens:
     def test_an_image_costs_what_its_pixels_do(self):
         jpeg = b"\xff\xd8\xff\xe1" + struct.pack(">H", 2_002) + bytes(2_000)
         jpeg += b"\xff\xc0\x00\x11\x08" + struct.pack(">HH", 300, 500)
-        headers = {
-            "png": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 500, 300),
-            "gif": b"GIF89a" + struct.pack("<HH", 500, 300),
-            "jpeg": jpeg,
-            "webp, lossy": b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a" + struct.pack("<HH", 500, 300),
-            "webp, lossless": b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f" + struct.pack("<I", 499 | 299 << 14),
-            "webp, extended": b"RIFF\0\0\0\0WEBPVP8X"
-            + bytes(8)
-            + struct.pack("<I", 499)[:3]
-            + struct.pack("<I", 299)[:3],
-        }
+        headers = {"png": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 500, 300), "jpeg": jpeg}
         assert {name: tokens_of(image(header)) for name, header in headers.items()} == dict.fromkeys(headers, 200)
 
     def test_a_large_image_costs_no_more_than_hosts_scale_it_to(self):
@@ -74,7 +75,7 @@ class TestTokens:
 
     def test_an_image_of_unknown_size_costs_the_most(self):
         jpegs = [b"\xff\xd8", b"\xff\xd8\xff\xe1\xff\xff", b"\xff\xd8" + b"\xff\xe1\0\0" * 1_000]
-        headers = [b"", b"BM", b"\x89PNG", b"RIFF\0\0\0\0WEBPVP8X", *jpegs]
+        headers = [b"", b"BM", b"\x89PNG", b"RIFF\0\0\0\0WEBPVP8X", b"GIF89a", *jpegs]
         assert [header for header in headers if tokens_of(image(header, 0)) != 1_600] == []
         assert tokens_of({"content": [{"type": "image", "data": "%%% no base64"}]}) == 1_600
 
@@ -93,6 +94,23 @@ class TestTokens:
                                [{"type": "resource", "resource": None}], [{"type": "image", "data": None}]]  # fmt: skip
         assert [each for each in contents if tokens_of({"content": each}) > 20] == []
         assert tokens_of({}) == 0
+
+    @pytest.mark.anyio
+    async def test_what_is_long_is_counted_off_the_event_loop(self, monkeypatch):
+        threads = list[bool]()
+        monkeypatch.setattr(
+            content, "tokens_of", lambda *_, **__: threads.append(threading.current_thread() is threading.main_thread())
+        )
+        long = {"a": [{"b": ITEMS * 200}]}
+        for result in (text("x" * 300_000), {**text("There are many."), "structuredContent": long},
+                       {**text('{"ok":true}'), "structuredContent": long}):  # fmt: skip
+            await counted(result)
+        await counted({**text(json.dumps(ITEMS)), "structuredContent": {"result": ITEMS}})
+        assert threads == [False, False, False, True]
+
+    def test_json_is_not_counted_where_text_alone_is_over(self):
+        both = {**text("x" * 3_800), "structuredContent": {"result": ITEMS * 9}}
+        assert (tokens_of(both, 999), tokens_of(both, 1_000)) == (1_000, tokens_of(both))
 
     @given(st.integers(0, 100_000))
     def test_the_most_bytes_of_so_many_tokens_count_as_no_more(self, tokens):
@@ -116,6 +134,28 @@ class TestWhole:
             "pretty json": {**text(pretty), "structuredContent": {"result": ITEMS}},
         }
         assert [name for name, each in results.items() if whole_of(each).text != each["content"][0]["text"]] == []
+
+    def test_json_that_is_as_long_and_says_something_else_loses_nothing(self):
+        structured = {"issues": ITEMS, "total": 100}
+        others = [{"issues": ITEMS, "total": 101}, {"issues": ITEMS[:-1], "total": 1000},
+                  {"issues": ITEMS, "totals": 100},
+                  {"issues": ITEMS[1:] + ITEMS[:1], "total": 100}, {**structured, "more": 1}, {"result": structured},
+                  ITEMS, [*ITEMS, 1], {"issues": [*ITEMS, {}], "total": 100}]  # fmt: skip
+        for other in others:
+            whole = whole_of({**text(json.dumps(other)), "structuredContent": structured})
+            assert whole.text == f"{json.dumps(other)}\n{written(structured)}"
+            assert whole.value == structured
+
+    def test_texts_that_are_no_items_are_kept_beside_them(self):
+        whole = whole_of({**text("one", "two"), "structuredContent": {"result": ["1", "2"]}})
+        assert whole.text == 'one\ntwo\n{"result":["1","2"]}'
+
+    @given(JSON, st.sampled_from([None, 2]), st.booleans())
+    def test_json_of_every_shape_is_known_for_a_copy(self, value, indent, is_inner):
+        value = [value] if is_inner else {"a": value}
+        form = json.dumps(value, indent=indent)
+        whole = whole_of({**text(form), "structuredContent": {"result": value} if is_inner else value})
+        assert (whole.text, whole.outline) == (form, outline_of(form, 0, value))
 
     def test_structured_content_alone_is_shown_as_json(self):
         whole = whole_of({"content": [], "structuredContent": {"result": ITEMS}})
@@ -180,11 +220,7 @@ class TestValue:
         assert [type(value), type(value["a"]), type(value["a"]["b"])] == [dict, dict, list]
 
     @given(
-        st.recursive(
-            st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(allow_nan=False) | st.text(),
-            lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner),
-            max_leaves=60,
-        ),
+        JSON,
         st.sampled_from([None, 0, 2]),
         st.booleans(),
     )
@@ -209,53 +245,6 @@ class TestValue:
             assert Whole.of(json.dumps(values, separators=separators)).value == values
 
 
-class TestOutline:
-    def test_items_are_those_of_the_array_that_has_most_of_it(self):
-        values: dict[str, tuple[Any, tuple[str, ...] | None]] = {
-            "at once": (ITEMS, ()),
-            "under a key": ({"total": 100, "issues": ITEMS, "next": "x"}, ("issues",)),
-            "deeper": (
-                {"data": {"repository": {"issues": {"nodes": ITEMS}}}},
-                ("data", "repository", "issues", "nodes"),
-            ),
-            "the larger": ({"a": ITEMS[:50], "b": ITEMS}, ("b",)),
-            "beside a text that is larger": ({"text": "x" * 50_000, "tags": ["a", "b"]}, None),
-            "none": ({"a": 1}, None),
-            "empty": ([], None),
-        }
-        outlines = {name: outline_of(json.dumps(value), 0) for name, (value, _) in values.items()}
-        paths = {name: each.items.path if each and each.items else None for name, each in outlines.items()}
-        assert paths == {name: path for name, (_, path) in values.items()}
-
-    @pytest.mark.parametrize("indent", [None, 1])
-    def test_the_place_of_every_item_is_known(self, indent):
-        values = [*range(3_000), *ITEMS, "a]b", [[1], 2], *(f"text {i}" for i in range(3_000)), {"x": "y" * 5_000}]
-        form = json.dumps({"a": 1, "items": values}, indent=indent)
-        outline = outline_of(form, 0)
-        assert outline is not None
-        assert outline.items is not None
-        spans = [outline.items.span(i) for i in range(len(values))]
-        assert [json.loads(form[start:end]) for start, end in spans] == values
-        befores = [outline.items.n_before(end) for _, end in spans[::97]]
-        assert befores == [i + 1 for i in range(len(values))][::97]
-        assert [outline.items.n_before(end - 1) for _, end in spans[::97]] == list(range(len(values)))[::97]
-
-    def test_a_sample_is_small_and_spread(self):
-        outline = outline_of(json.dumps({"a": list(range(100_000)), "b": {str(i): [i] for i in range(9_000)}}), 0)
-        assert outline is not None
-        sample = outline.sample
-        assert sample["a"].n == 100_000
-        assert 32 <= len(sample["a"]) <= 64
-        assert max(sample["a"]) > 90_000
-        assert sum(each is not None for each in sample["b"].values()) <= 64
-        assert len(sample["b"]) == 9_000
-
-    def test_ten_megabytes_of_one_key_are_read(self):
-        outline = outline_of(json.dumps({"k" * 10_000_000: 1}), 0)
-        assert outline is not None
-        assert list(map(len, outline.sample)) == [10_000_000]
-
-
 class TestWritten:
     def test_a_lone_surrogate_is_escaped(self):
         assert written({"a": "\ud800é"}) == '{"a":"\\ud800é"}'
@@ -266,11 +255,32 @@ class TestWritten:
             each for each in values if written(each) != json.dumps(each, ensure_ascii=False, separators=(",", ":"))
         ] == []
 
-    def test_what_is_nested_too_deeply_is_null(self):
+    def test_what_is_nested_too_deeply_is_null_and_no_more_than_that(self):
         deep: list[Any] = []
         for _ in range(sys.getrecursionlimit() * 20):
             deep = [deep]
-        assert written(deep) == "null"
+        form = written({"a": ITEMS, "deep": [1, deep]})
+        assert json.loads(form)["a"] == ITEMS
+        assert re.search(r'"deep":\[1,\[*null\]+}$', form)
+
+    def test_what_is_long_is_written_by_small_steps(self, monkeypatch):
+        lengths = list[int]()
+
+        def noted(value: Any, **options: Any) -> bytes:
+            text = to_json(value, **options)
+            lengths.append(len(text))
+            return text
+
+        monkeypatch.setattr(content, "to_json", noted)
+        values = [
+            ITEMS * 2_000,
+            {str(i): ITEMS for i in range(2_000)},
+            {"a": {"b": [ITEMS * 50] * 20}},
+            ["x" * 99] * 99_999,
+        ]
+        for value in values:
+            assert json.loads(written(value)) == value
+        assert max(lengths) < 500_000
 
     def test_its_bytes_are_those_of_utf_8(self):
         assert [bytes_of(each) for each in ("", "a", "é", "中", "👩", "\ud800")] == [0, 1, 2, 3, 4, 3]

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from jmespath.parser import Parser
 
 from agent_utilities.errors import InputError
-from agent_utilities.results.select import missing, parsed, select, written_size
+from agent_utilities.results.content import written_size
+from agent_utilities.results.select import missing, parsed, select
 
 ISSUES: dict[str, Any] = {
     "issues": [

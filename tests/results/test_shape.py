@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_utilities.catalog.context import n_tokens
-from agent_utilities.results.content import Whole, bytes_of, outline_of, tokens_of, whole_of
+from agent_utilities.results.content import Whole, bytes_of, tokens_of, whole_of
+from agent_utilities.results.outline import outline_of
 from agent_utilities.results.shape import Shown, head_of, key_of, shortened, sketch_of, units_of, whole_character
 
 HANDLE = "r_0123456789abcdefghijkl"
