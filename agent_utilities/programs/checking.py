@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MAX_CODE = 50_000
 """Characters of a program, whose types are checked in half a second."""
-_MAX_PROBLEMS, _MAX_SAID, _MAX_READ = 20, 400, 500
+_MAX_PROBLEMS, _MAX_SAID, _MAX_READ = 20, 600, 500
 _MAX_DOTS = 4
 _MAX_MEMORY = 256 << 20
 _NO_TIME = 1e-9
@@ -416,27 +416,27 @@ class _Judge:
 
     Args:
         classes: keys of the stubs' `TypedDict`s.
-        takes: keyword arguments by function.
+        stubs: those of the tools, by their functions.
         own: functions of the program's own.
         doubtful: places where what is wrong does not matter, or can't be known.
         literals: arguments that are written out where they are passed.
     """
 
     classes: Mapping[str, tuple[str, ...]]
-    takes: Mapping[str, tuple[str, ...]]
+    stubs: Mapping[str, Stub]
     own: frozenset[str]
     doubtful: frozenset[tuple[int, int]]
     literals: frozenset[tuple[int, int]]
 
     @classmethod
-    def of(cls, program: _Program, stubs: Iterable[Stub]) -> _Judge:
+    def of(cls, program: _Program, stubs: Sequence[Stub]) -> _Judge:
         own = (each.name for each in program.nodes if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
         doubtful = (_place(each, program) for node in program.nodes for each in _doubtful(node))
         keywords = (each for each in program.nodes if isinstance(each, ast.keyword) and each.arg)
         literals = (_place(each, program) for each in keywords if _is_literal(each.value))
         classes = {name: keys for stub in stubs for name, keys in class_names(stub.types).items()}
-        takes = {stub.python_name: tuple(stub.parameters) for stub in stubs}
-        return cls(classes, takes, frozenset(own), frozenset(doubtful), frozenset(literals))
+        functions = {stub.python_name: stub for stub in stubs}
+        return cls(classes, functions, frozenset(own), frozenset(doubtful), frozenset(literals))
 
     def is_certain(self, each: _Diagnostic) -> bool:
         if each.code not in _CERTAIN or each.start in self.doubtful or each.text.startswith(_RUNS):
@@ -478,13 +478,15 @@ class _Judge:
         return all(is_object) or one == other or (one, other) == ("int", "float")
 
     def text(self, each: _Diagnostic) -> str:
+        """Return what is wrong, with the names that would be right; the checker leaves out some of many choices."""
         names = re.findall("`([^`]*)`", each.text)
-        known = next((name for name in reversed(names) if name in self.takes or name in self.classes), "")
-        if each.code in ("unknown-argument", "missing-argument", "too-many-positional-arguments") and known:
-            return f"{each.text}: it takes {', '.join(self.takes.get(known, ())) or 'nothing'}"
-        if each.code == "invalid-key" and known:
-            return f"{each.text}: it has {', '.join(self.classes.get(known, ()))}"
-        return each.text
+        stub = next((self.stubs[name] for name in names if name in self.stubs), None)
+        keys = next((self.classes[name] for name in names if name in self.classes), ())
+        if stub and each.code in ("unknown-argument", "missing-argument", "too-many-positional-arguments"):
+            return f"{each.text}: it takes {', '.join(stub.parameters) or 'nothing'}"
+        if each.code == "invalid-key" and keys:
+            return f"{each.text}: it has {', '.join(keys)}"
+        return f"{each.text}: {stub.compact}" if stub and " omitted " in each.text else each.text
 
 
 def _judged(found: Iterable[_Diagnostic], judge: _Judge) -> list[Problem]:

@@ -174,6 +174,11 @@ class TestWrongPrograms:
         [problem] = check('await tickets_update(id=3, fields={"status": "finished"})')
         assert problem.text.startswith('Invalid argument to key "status"')
 
+    def test_all_of_many_choices_are_said(self, check: Check) -> None:
+        many = {"properties": {"a": {"enum": [f"v{n}" for n in range(30)]}}}
+        [problem] = check('await t(a="x")', [stub_of("t", "t", many, None)])
+        assert '"v14"|"v15"' in problem.text
+
     def test_columns_are_counted_in_characters(self, check: Check) -> None:
         assert [] == check('k = {"path": "é"}\nprint("éé"); await read_file(**k)')
 
@@ -192,6 +197,9 @@ class TestTypeErrors:
 
     def test_nesting_is_told(self, check: Check) -> None:
         assert "nested" in check("x = " + "[" * 400 + "]" * 400, how=type_errors)[0].text
+
+    def test_what_cannot_be_read_is_not_checked(self, check: Check) -> None:
+        assert ["the program has 50,001 characters, of at most 50,000"] == [each.text for each in check("x" * 50_001)]
 
     def test_a_pool_that_fails_refuses_nothing(self) -> None:
         class Crashing:
