@@ -486,6 +486,8 @@ class _Judge:
             return f"{each.text}: it takes {', '.join(stub.parameters) or 'nothing'}"
         if each.code == "invalid-key" and keys:
             return f"{each.text}: it has {', '.join(keys)}"
+        if each.code == "unresolved-reference" and names[0] in MODULES:
+            return f"{each.text}: import it"
         return f"{each.text}: {stub.compact}" if stub and " omitted " in each.text else each.text
 
 

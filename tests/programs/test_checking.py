@@ -147,6 +147,7 @@ WRONG = {
     "a choice in a nested argument": ('await tickets_update(id=3, fields={"status": "finished"})', 1, '"done"'),
     "a key that is missing in an argument": ('await edit_file(path="a", edits=[{"oldText": "a"}])', 1, "newText"),
     "a name": ('await list_isues(owner="a", repo="b")', 1, "`list_isues`"),
+    "a module that is not imported": ("x = 1\njson.dumps(x)", 2, "`json` used when not defined: import it"),
     "no await": ('r = list_issues(owner="a", repo="b")\nprint(r["items"])', 1, "is not awaited"),
     "no await of a call alone": ('write_file(path="a", content="b")\nprint("ok")', 1, "is not awaited"),
     "no await in a loop": ('for e in list_directory(path="."):\n    print(e)', 1, "is not awaited"),
