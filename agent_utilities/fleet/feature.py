@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -29,13 +30,13 @@ from agent_utilities.runtime.waiting import guarded, in_daemon_thread
 from agent_utilities.seam.events import Event, TokensRevoked, UpstreamsRenewed
 from agent_utilities.seam.feature import Feature
 from agent_utilities.seam.host import Host, RequestStates, SharedState, find
-from agent_utilities.seam.request import Request
+from agent_utilities.seam.request import Request, ResultRead
 from agent_utilities.seam.session import Share
 from agent_utilities.selection.merge import Narrowing
 from agent_utilities.state.redis_state import RedisState, SharedValues, StateError
 from agent_utilities.usage.feature import Usage, UsageLogged
-from agent_utilities.usage.model import Call, Listed, Search
-from agent_utilities.usage.model import Event as Logged
+from agent_utilities.usage.model import Call, Listed, Read, Search
+from agent_utilities.usage.model import Entry as Logged
 from agent_utilities.usage.redaction import without_secrets
 
 logger = logging.getLogger("agent_utilities.state")
@@ -46,7 +47,7 @@ _MOST_WAITING = 2_000
 _MOST_ENTRIES = 20_000
 """The most entries of the stream, each a batch of events; the oldest are evicted first."""
 _MOST_READ = 100
-_KINDS: dict[str, type[Call | Search | Listed]] = {kind.__name__: kind for kind in (Call, Search, Listed)}
+_KINDS: dict[str, type[Logged]] = {kind.__name__: kind for kind in (Call, Search, Listed, Read)}
 
 
 class SharedUsage:
@@ -109,7 +110,7 @@ def _written(events: list[Logged]) -> bytes:
     """Encode events to be sent, without what looks like a secret, as in the log."""
     entries = []
     for event in events:
-        if not isinstance(event, Listed) and event.request:
+        if isinstance(event, Call | Search) and event.request:
             event = replace(event, request=without_secrets(event.request))
         entries.append({"kind": type(event).__name__, **asdict(event)})
     return json.dumps(entries, ensure_ascii=False).encode("utf-8", "replace")
@@ -136,7 +137,7 @@ class Fleet(Feature):
     """Shares sessions, quotas, usage and revocations among replicas through Redis; bounds and rules come by files."""
 
     name = "fleet"
-    hears = (TokensRevoked, UsageLogged, UpstreamsRenewed)
+    hears = (TokensRevoked, UsageLogged, ResultRead, UpstreamsRenewed)
     before = ("access", "audit", "quotas", "usage", "logins")
 
     def __init__(self) -> None:
@@ -206,6 +207,8 @@ class Fleet(Feature):
                 self._news.compare()
             case UsageLogged(logged) if self._usage is not None:
                 self._usage.note(logged)
+            case ResultRead(tool, projection, tokens, selected) if self._usage is not None:
+                self._usage.note(Read(time.time_ns() // 10**6, self.host.name, tool, projection, tokens, selected))
             case UpstreamsRenewed() if self._changes is not None:
                 self.host.start(self._changes.renewed(self._news))
 

@@ -35,7 +35,7 @@ _LONGEST_ERROR = 200
 _MOST_PROJECTED = 500_000
 """Tokens of a result up to which it is tried what else a projection of it takes."""
 _FILTER = re.compile(r"\[(?:\?[^\[\]]*|[-\d:]*|\*)\]")
-_FIELDS_ALONE = re.compile(r"[A-Za-z_][\w.\[\]{}:, ]{0,299}")
+_FIELDS_ALONE = re.compile(r"(?:\[\]\.)?[A-Za-z_{][\w.\[\]{}:, ]{0,299}")
 _SPACE = re.compile(r'"(?:[^"\\]|\\.)*"|[ \t\r\n]+')
 
 

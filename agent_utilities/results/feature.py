@@ -299,6 +299,10 @@ class Results(Feature):
         tokens = self._begins_with()
         return [] if tokens == NO_LIMIT else [f"results of over {tokens:,} tokens are shortened, and kept to be read"]
 
+    def health(self) -> Mapping[str, Any]:
+        cause = self._bounded.kept.cause if "_bounded" in self.__dict__ else ""
+        return {"results": {"status": "apart", "cause": cause}} if cause else {}
+
     def register_metrics(self, registry: CollectorRegistry) -> None:
         from prometheus_client import Counter
 
