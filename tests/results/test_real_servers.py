@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import base64
-import http.server
 import json
 import os
 import random
 import struct
 import subprocess
-import threading
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +20,7 @@ from agent_utilities.catalog.context import n_tokens
 from tests.conformance import node
 from tests.every import every
 from tests.gateway.upstreams.gateway_process import Gateway, gateway
-from tests.gateway.upstreams.real_servers import make_workspace, real_config
+from tests.gateway.upstreams.real_servers import make_workspace, one_page, real_config
 from tests.results.test_feature import about, texts
 
 pytestmark = [pytest.mark.anyio, pytest.mark.node, pytest.mark.outside]
@@ -64,24 +62,8 @@ def served(folder: Path) -> Iterator[Gateway]:
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[str]:
-    class OnePage(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = HTML.encode()
-            self.send_response(200)
-            self.send_header("content-type", "text/html; charset=utf-8")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), OnePage) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/page"
-        server.shutdown()
-        thread.join()
+    with one_page(HTML.encode(), "text/html") as url:
+        yield url
 
 
 def _noise(width: int, height: int) -> bytes:

@@ -6,14 +6,17 @@ that asks for it is skipped with the reason; a pin that doesn't exist is an erro
 
 from __future__ import annotations
 
+import http.server
 import os
 import platform
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -196,3 +199,28 @@ def _run(command: list[str]) -> None:
     if any(sign in reason for sign in _NO_SUCH_PIN):
         raise RuntimeError(f"uv has no such Python MCP server: {reason}")
     pytest.skip(f"no Python MCP servers: uv {what} failed: {reason}")
+
+
+@contextmanager
+def one_page(content: bytes, mime_type: str) -> Iterator[str]:
+    """Serve one page of text in UTF-8 for the length of a block, and give its URL."""
+
+    class OnePage(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", f"{mime_type}; charset=utf-8")
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), OnePage) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/page"
+        finally:
+            server.shutdown()
+            thread.join()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from tests.every import every
 from tests.gateway.upstreams.direct import all_direct
 from tests.gateway.upstreams.gateway_process import Gateway, gateway
 from tests.gateway.upstreams.real_calls import RealCall, real_calls
-from tests.gateway.upstreams.real_servers import N_TOOLS, SERVERS, make_workspace, real_config
+from tests.gateway.upstreams.real_servers import N_TOOLS, SERVERS, make_workspace, one_page, real_config
 from tests.wire.wires import Answer, Caller, WireName
 
 pytestmark = [pytest.mark.node, pytest.mark.outside]
@@ -51,23 +49,8 @@ def themselves(folder: Path) -> Iterator[Mapping[str, Caller]]:
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[str]:
-    class OnePage(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("content-type", "text/plain; charset=utf-8")
-            self.send_header("content-length", str(len(PAGE)))
-            self.end_headers()
-            self.wfile.write(PAGE)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), OnePage) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/page"
-        server.shutdown()
-        thread.join()
+    with one_page(PAGE, "text/plain") as url:
+        yield url
 
 
 @every("era", ERAS)
