@@ -83,8 +83,11 @@ class TestWhatItMayCall:
         async with tracker.client() as client:
             refused = await ran(client, "await write(path='a', text='b')")
             listed = next(tool for tool in await client.list_tools() if tool.name == "run_program")
-        assert refused.is_error and "write" in refused.text and tracker.calls == []
-        assert listed.annotations is not None and listed.annotations.read_only_hint is True
+        assert refused.is_error
+        assert "write" in refused.text
+        assert tracker.calls == []
+        assert listed.annotations is not None
+        assert listed.annotations.read_only_hint is True
 
     @every("mode", MODES)
     @every("code", ["await secret()", "f = secret\nawait f()", "import asyncio\nawait asyncio.gather(secret())"])
@@ -107,13 +110,16 @@ class TestWhatItMayCall:
             denied = await client.call_tool(
                 "run_program", {"code": "1"}, meta=selection_meta(disabled_tools="run_program"), raise_on_error=False
             )
-        assert result.is_error and tracker.calls == []
-        assert denied.is_error and "Unknown tool" in Ran(denied).text
+        assert result.is_error
+        assert tracker.calls == []
+        assert denied.is_error
+        assert "Unknown tool" in Ran(denied).text
 
     async def test_a_program_runs_no_program(self):
         async with Tracker().client() as client:
             ended = await ran(client, "await run_program(code='1')")
-        assert ended.is_error and "run_program" in ended.text
+        assert ended.is_error
+        assert "run_program" in ended.text
 
     async def test_a_bound_that_comes_while_it_runs_holds_for_its_next_call(self):
         tracker = Tracker()
@@ -123,7 +129,8 @@ class TestWhatItMayCall:
             tracker.server.disable(names={"secret"})
             tracker.go_on.set()
             ended = await task
-        assert ended.is_error and "secret" not in tracker.calls
+        assert ended.is_error
+        assert "secret" not in tracker.calls
 
     async def test_off_it_is_not_there(self):
         async with Tracker(MCP_PROGRAMS="off").client() as client:
@@ -148,14 +155,17 @@ class TestWhatIsWrong:
         tracker = Tracker()
         async with tracker.client() as client:
             refused = await ran(client, code)
-        assert refused.is_error and said in refused.text and "nothing was called" in refused.text
+        assert refused.is_error
+        assert said in refused.text
+        assert "nothing was called" in refused.text
         assert tracker.calls == []
 
     @every("arguments", [{}, {"code": ""}, {"code": 3}, {"cod": "1"}, {"code": "1", "resume": 4}, {"resume": "r_x"}])
     async def test_arguments_that_can_not_be_meant_are_told(self, arguments: dict[str, Any]):
         async with Tracker().client() as client:
             result = await client.call_tool("run_program", arguments, raise_on_error=False)
-        assert result.is_error and "run_program: " in Ran(result).text
+        assert result.is_error
+        assert "run_program: " in Ran(result).text
 
     async def test_an_error_after_a_write_says_what_was_done(self):
         async with Tracker().client() as client:
@@ -198,7 +208,8 @@ class TestLimits:
         async with self.tracker(**limit).client() as client:
             ended = await ran(client, code)
             after = await ran(client, "1 + 1")
-        assert ended.is_error and said in ended.text
+        assert ended.is_error
+        assert said in ended.text
         assert after.texts == ["2"]
 
     async def test_no_more_than_ten_calls_are_under_way_at_once(self):

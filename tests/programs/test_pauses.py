@@ -45,8 +45,11 @@ async def test_all_writes_are_asked_for_at_once_and_it_goes_on_where_it_stood(mo
     async with tracker.client(mode, person) as client:
         ended = await ran(client, WRITES)
     assert (ended.is_error, ended.texts) == (False, ["begun\n", '[1,"wrote 3 characters","wrote 3 characters",2]'])
-    assert sorted(map(str, tracker.calls[:4])) == sorted(map(str, CALLS[:4])) and tracker.calls[4] == CALLS[4]
-    assert len(person.read) == 1 and "one" in person.read[0] and "two" in person.read[0]
+    assert sorted(map(str, tracker.calls[:4])) == sorted(map(str, CALLS[:4]))
+    assert tracker.calls[4] == CALLS[4]
+    assert len(person.read) == 1
+    assert "one" in person.read[0]
+    assert "two" in person.read[0]
 
 
 @every("mode", MODES)
@@ -55,7 +58,8 @@ async def test_a_no_is_an_error_in_the_program_which_may_go_on(mode: str):
     async with tracker.client(mode, "no") as client:
         code = "try:\n    await write(path='a', text='b')\nexcept RuntimeError as error:\n    said = str(error)\nsaid"
         ended = await ran(client, code)
-    assert not ended.is_error and "write" in ended.text
+    assert not ended.is_error
+    assert "write" in ended.text
     assert tracker.calls == []
 
 
@@ -64,14 +68,16 @@ async def test_who_can_not_be_asked_is_told_where_it_waits_and_goes_on_by_its_ha
     tracker = Tracker()
     async with tracker.client(mode, None) as client:
         stopped = await ran(client, WRITES)
-        assert stopped.is_error and "/page/approvals" in stopped.text
+        assert stopped.is_error
+        assert "/page/approvals" in stopped.text
         still = await ran(client, "", resume=handle_in(stopped))
         assert handle_in(still) == handle_in(stopped)
         await said_yes(tracker.server)
         ended = await ran(client, "", resume=handle_in(stopped))
         assert ended.texts == ["begun\n", '[1,"wrote 3 characters","wrote 3 characters",2]']
         again = await ran(client, "", resume=handle_in(stopped))
-    assert again.is_error and "no program waits" in again.text
+    assert again.is_error
+    assert "no program waits" in again.text
     assert len(tracker.calls) == 5
 
 
@@ -103,4 +109,5 @@ async def test_a_tool_that_is_denied_meanwhile_is_not_called():
         await said_yes(tracker.server)
         tracker.server.disable(names={"write"})
         ended = await ran(client, "", resume=handle)
-    assert ended.is_error and tracker.calls == []
+    assert ended.is_error
+    assert tracker.calls == []
