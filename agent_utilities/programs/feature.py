@@ -171,7 +171,7 @@ class Programs(Feature):
             except (MCPError, AgentUtilitiesError, PydanticSerializationError) as error:
                 raise CallError(str(error)) from None
             schema = tool.output_schema if isinstance(tool, Tool) else None
-            request.values.setdefault(TOOLS_USED, set()).add(stub.tool_name)
+            request.values[TOOLS_USED].add(stub.tool_name)
             return value_of(result, is_wrapped=bool(schema and schema.get("x-fastmcp-wrap-result")))
 
         def function(stub: Stub) -> Function:
@@ -182,6 +182,7 @@ class Programs(Feature):
     # -- runs --------------------------------------------------------------------------------------------------------
 
     async def _answer(self, arguments: Mapping[str, Any], request: Request) -> ToolResult:
+        request.values[TOOLS_USED] = set()
         try:
             wanted = wanted_of(arguments)
             handle = str(request.params.get("requestState") or wanted.resume)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from agent_utilities.errors import InputError
 from agent_utilities.policy.entry_names import READ_RESULT
 from agent_utilities.results.content import Whole, counted, media_tokens, whole_of, written
 from agent_utilities.results.kept import Kept, Owner
+from agent_utilities.results.outline import outline_of
 from agent_utilities.results.reading import read
 from agent_utilities.results.select import select
 from agent_utilities.results.shape import Shown, shortened
@@ -51,6 +51,7 @@ class Wanted:
         has_links: whether the client reads links to resources.
         reader: the name of the tool by which the rest is read; empty where the caller may not, so that nothing is kept.
         through: the tool through which that is called, where it is not listed; empty where it is.
+        made_of: further tools whose results are in it: who may not use each may not read on.
     """
 
     tokens: int
@@ -60,6 +61,7 @@ class Wanted:
     has_links: bool = True
     reader: str = READ_RESULT
     through: str = ""
+    made_of: Sequence[str] = ()
 
 
 class ReadOn(NamedTuple):
@@ -95,7 +97,7 @@ class BoundedResults:
     ) -> tuple[dict[str, Any], Mapping[str, Any]]:
         """Return a result within its budget, and what its `_meta` says of it; the same result where nothing changed."""
         if wanted.compact:
-            result = _compacted(result)
+            result = await in_daemon_thread(partial(_compacted, result))
         tokens = wanted.tokens
         if result.get("isError"):  # it is what went wrong, and no part of that is asked for
             tokens, wanted = max(tokens, LEAST_OF_ERROR), replace(wanted, select="")
@@ -112,7 +114,8 @@ class BoundedResults:
                 return _with_meta(result, about), about
         handle = ""
         if wanted.reader:
-            handle = await self.kept.put(owner, tool, await in_daemon_thread(whole.to_bytes)) or ""
+            made_of = "\n".join((tool, *wanted.made_of))
+            handle = await self.kept.put(owner, made_of, await in_daemon_thread(whole.to_bytes)) or ""
         media, n_media = _fitting(whole.media, tokens // 2 if whole.text else tokens)
         by = f"; {wanted.reader} is called through {wanted.through}" if wanted.through else ""
         shown, error = await _shown(whole, wanted, tokens - n_media - n_tokens(by), handle, error)
@@ -158,9 +161,9 @@ class BoundedResults:
     async def _whole(self, handle: str, owner: Owner, may_use: Callable[[str], bool]) -> tuple[Whole, str] | None:
         """Return a kept result and its tool; None where there is none for this caller."""
         entry = await self.kept.get(handle, owner)
-        if entry is None or not may_use(entry.tool):
+        if entry is None or not all(map(may_use, tools := entry.tool.split("\n"))):
             return None
-        return await in_daemon_thread(partial(Whole.from_bytes, entry.content)), entry.tool
+        return await in_daemon_thread(partial(Whole.from_bytes, entry.content)), tools[0]
 
     async def resource(
         self, uri: str, owner: Owner, tokens: int, may_use: Callable[[str], bool]
@@ -227,12 +230,8 @@ def _compacted(result: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_json(block: Any) -> bool:
-    if not isinstance(block, Mapping) or not isinstance(text := block.get("text"), str):
-        return False
-    try:
-        return text.lstrip()[:1] in ("{", "[") and json.loads(text) is not None
-    except (ValueError, RecursionError):
-        return False
+    text = block.get("text") if isinstance(block, Mapping) else None
+    return isinstance(text, str) and outline_of(text, len(text) - len(text.lstrip())) is not None
 
 
 def _without_space(text: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from agent_utilities.catalog.model import ComponentKind, entry
 from agent_utilities.errors import InputError, SettingsError, said_of
 from agent_utilities.policy.decision import Decision
-from agent_utilities.policy.entry_names import CALL_TOOL, READ_RESULT, free_name
+from agent_utilities.policy.entry_names import CALL_TOOL, READ_RESULT, RUN_PROGRAM, free_name
 from agent_utilities.protocol.fit import ENVELOPE
 from agent_utilities.results.content import counted
 from agent_utilities.seam.components import origin_of
@@ -27,6 +27,7 @@ from agent_utilities.seam.host import CallOption, Host, ResultSource, SharedStat
 from agent_utilities.seam.request import (
     RESULT_TOKENS,
     TOOL_OF_TASK,
+    TOOLS_USED,
     Call,
     Request,
     ResultRead,
@@ -207,6 +208,9 @@ class Results(Feature):
     async def _fitted(self, request: Request, result: dict[str, Any], name: str, select: str) -> dict[str, Any]:
         if request.verdict.outer:  # a tool that calls others reads their results itself
             return result
+        if request.within:  # no prompt gets it, but what a program makes of it
+            request.values[RESULT_TOKENS] = await counted(result), 0
+            return result
         rule = await self._rule(name)
         tokens = request.verdict.effective.budget.of_call(self._by_default, rule.tokens)
         n_tokens = await counted(result, tokens)
@@ -215,7 +219,8 @@ class Results(Feature):
         if n_tokens <= tokens and not select and not rule.compact:
             return result
         decision = await self.host.decide("tool", request.verdict)
-        if name not in decision.permitted_names:  # of the server's own, such as `read_result`
+        made_of = request.values.get(TOOLS_USED)
+        if made_of is None and name not in decision.permitted_names:  # of the server's own, such as `read_result`
             return result
         is_listed_whole = not self._may_shorten(request)
         if is_listed_whole and "structuredContent" in result and not select:
@@ -225,7 +230,8 @@ class Results(Feature):
         reader = free_name(READ_RESULT, decision.permitted_names) if self._can_read(request) else ""
         through = CALL_TOOL if decision.defers and len(decision.visible) < len(decision.permitted) else ""
         has_links = request.client is None or request.client.version >= _LINKS_SINCE
-        wanted = Wanted(tokens, select, rule.compact, is_listed_whole, has_links, reader, through)
+        form = tokens, select, rule.compact, is_listed_whole, has_links
+        wanted = Wanted(*form, reader, through, sorted(made_of or ()))
         owner = owner_of(request.caller, request.session)
         fitted, about = await self._bounded.fitted(result, wanted, owner, name)
         if about:
@@ -266,13 +272,16 @@ class Results(Feature):
 
     # -- reading on --------------------------------------------------------------------------------------------------
 
-    async def _answer(self, arguments: Mapping[str, Any], request: Request, reader: str) -> ToolResult:
+    async def _reading(self, request: Request) -> tuple[Owner, int, Callable[[str], bool]]:
+        """Return whose results a request may read, the tokens of an answer, and what says which tools it may use."""
         decision = await self.host.decide("tool", request.verdict)
-        tokens = min(request.verdict.effective.budget.of_call(self._by_default), _MOST_READ)
-        owner = owner_of(request.caller, request.session)
-        may_use = decision.permitted_names.__contains__
+        tokens = request.verdict.effective.budget.of_call(self._by_default)
+        return owner_of(request.caller, request.session), tokens, partial(_may_use, request, decision)
+
+    async def _answer(self, arguments: Mapping[str, Any], request: Request, reader: str) -> ToolResult:
+        owner, tokens, may_use = await self._reading(request)
         try:
-            answer = await self._bounded.read(arguments, owner, tokens, may_use, reader)
+            answer = await self._bounded.read(arguments, owner, min(tokens, _MOST_READ), may_use, reader)
         except InputError as error:
             raise ToolError(str(error)) from error
         self.host.notify(ResultRead(*answer[1:]))
@@ -283,12 +292,7 @@ class Results(Feature):
         uri, request = str((ctx.params or {}).get("uri")), request_in_force()
         if ctx.method != "resources/read" or request is None or not uri.startswith("result://"):
             return cast("HandlerResult", await call_next(ctx))
-        decision = await self.host.decide("tool", request.verdict)
-        tokens = request.verdict.effective.budget.of_call(self._by_default)
-        may_use = decision.permitted_names.__contains__
-        owner = owner_of(request.caller, request.session)
-        contents = await self._bounded.resource(uri, owner, tokens, may_use)
-        if contents is None:
+        if (contents := await self._bounded.resource(uri, *await self._reading(request))) is None:
             return cast("HandlerResult", await call_next(ctx))
         envelope = {} if request.client is not None else ENVELOPE
         return {**envelope, "contents": contents}
@@ -322,6 +326,13 @@ class Results(Feature):
                 counter.labels(server, event.name).inc(max(0, n))
 
 
+def _may_use(request: Request, decision: Decision, tool: str) -> bool:
+    """Whether a caller may use a tool, or may run programs where the result is a program's."""
+    is_program = tool.endswith(RUN_PROGRAM) and request.verdict.bounds.permits_entry_tool(_PROGRAM, by_caller=False)
+    return is_program or tool in decision.permitted_names
+
+
+_PROGRAM = entry("tool", RUN_PROGRAM, read_only=True)
 _NO_RULE = ResultRule()
 _MOST_READ = AUTO_TOKENS * 4
 """The most tokens of one answer of `read_result`, where results are not bounded otherwise."""

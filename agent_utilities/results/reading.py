@@ -43,9 +43,7 @@ READ_RESULT_SCHEMA: Mapping[str, Any] = {
     "required": ["result"],
 }
 _TAKES = "it takes result, and select, find, start, count or unit"
-_UNITS = {"item": "items", "line": "lines", "char": "characters", "character": "characters"}
 _NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.0*)?\Z", re.ASCII)
-_SLICE = re.compile(r"\[?\s*(\d{1,15})\s*:\s*(\d{1,15})?\s*\]?\Z", re.ASCII)
 _MOST_PLACES = 10_000
 _LEAST_SHARES, _MOST_SHARES, _MOST_OF_MANY = 4, 8, 1_200
 """Places whose items share a budget evenly; where there are more, the others follow by another call. A place in no item
@@ -78,7 +76,7 @@ class Arguments:
 
 
 def arguments_of(arguments: Mapping[str, Any]) -> Arguments:
-    """Return parsed arguments: a number may come as text, `start` as `[0:10]`, null or an empty text stands for none.
+    """Return parsed arguments: a number may come as text; null or an empty text stands for none.
 
     Raises:
         InputError: one is unknown, of the wrong type or out of bounds.
@@ -90,12 +88,7 @@ def arguments_of(arguments: Mapping[str, Any]) -> Arguments:
         if not isinstance(values.get(key, ""), str):
             raise InputError("not a text", values[key], f"read_result: {key}", "give it as a string")
     is_range = "start" in values or "count" in values
-    if isinstance(part := values.get("start"), str) and (match := _SLICE.match(part.strip())) is not None:
-        values["start"] = int(match[1])
-        values |= {"count": int(match[2]) - int(match[1])} if match[2] else {}
-    unit = values.get("unit")
-    unit = _UNITS.get(str(unit).lower().rstrip("s"), unit)
-    if unit not in (None, *_UNITS.values()):
+    if (unit := values.get("unit")) not in (None, *READ_RESULT_SCHEMA["properties"]["unit"]["enum"]):
         raise InputError("no such unit", unit, "read_result: unit", "give items, lines or characters")
     start = _whole_number(values.get("start", 0), "start")
     count = _whole_number(values["count"], "count") if "count" in values else None

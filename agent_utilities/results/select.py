@@ -36,11 +36,9 @@ _SIGNS = {"eq": "==", "ne": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="
 _PROJECTIONS = {"flatten", "projection", "filter_projection", "value_projection"}
 _KINDS = {str: "text", bool: "a boolean", type(None): "null", dict: "an object", int: "a number", float: "a number"}
 _QUOTED = r"""(?P<quoted>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`)"""
-_RULES = (  # what models write of jq, JSONPath and SQL, and how JMESPath has it
+_RULES = (  # what is nearly JMESPath, as of JSONPath, SQL and simple jq, and how JMESPath has it
     (r"^\s*\$\.?(?=[\w\[*])", ""),
     (r"\[\s*[\"']([^\"'\[\]]+)[\"']\s*\]", r'."\1"'),
-    (r"(?:\[\]\s*\|\s*|(?:^|\s*\|)\s*map\(\s*|^\s*)select\(((?:[^()]|\([^()]*\))*)\)\)?", r"[?\1]"),
-    (r"(?:^|\s*\|)\s*map\(\s*\.?([\w.]+|\{[^{}]*\})\s*\)", r"[].\1"),
     (r"\]\s*\|\s*(?:\.(?=\w)|(?=\{))", "]."),
     (r"\.(?=\[[\]?*:\d-])", ""),
     (r"(^|[|(,:{\[?&!=<>]\s*)\.(?=[\"\w])", r"\1"),
@@ -51,7 +49,6 @@ _RULES = (  # what models write of jq, JSONPath and SQL, and how JMESPath has it
     (r"\s+and\s+", " && "),
     (r"\s+or\s+", " || "),
     (r"([@$][^\W\d]\w*|\b[^\W\d]\w*(?:-\w+)+|\b[A-Za-z_]*[^\W\x00-\x7f]\w*)", r'"\1"'),
-    (r"\|\s*(length|keys|values|sort|reverse|sum|avg|min|max)\s*$", r"| \1(@)"),
 )
 
 

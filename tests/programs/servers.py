@@ -107,7 +107,7 @@ class Ran:
 
     def __init__(self, result: Any) -> None:
         self.is_error = result.is_error
-        self.texts = [block.text for block in result.content]
+        self.texts = [block.text for block in result.content if block.type == "text"]
         self.text = "\n".join(self.texts)
         self.meta = (result.meta or {}).get("agent-utilities/program", {})
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from agent_utilities.programs.running import Limits
 from tests.every import every
 from tests.parts import part
 from tests.programs.servers import MODES, Ran, Tracker, ran
+from tests.usage.logs import rows
 
 pytest.importorskip("pydantic_monty")
 pytestmark = [pytest.mark.anyio, pytest.mark.outside]
@@ -270,3 +273,26 @@ class TestSettings:
         tracker.server.complete()
         with pytest.raises(SettingsError, match=r"agent-utilities\[programs\]"):
             part(tracker.server, Programs).check()
+
+
+class TestWhatComesBack:
+    async def test_what_is_over_the_budget_is_shortened_and_read_in_parts(self):
+        tracker = Tracker(MCP_RESULT_TOKENS="500")
+        async with tracker.client() as client:
+            code = "[issue for page in [1, 2, 3, 4, 5] for issue in (await list_issues(repo='a', page=page))['items']]"
+            ended = await ran(client, code)
+            handle = re.search(r'result="(r_\w+)"', ended.text)
+            assert handle is not None
+            part = await client.call_tool("read_result", {"result": handle[1], "select": "[-1].title"})
+            tracker.server.disable(names={"list_issues"})
+            after = await client.call_tool("read_result", {"result": handle[1]}, raise_on_error=False)
+        assert "issue 59" in part.content[0].text
+        assert after.is_error  # of a tool that may not be used any more
+
+    async def test_results_of_inner_calls_are_counted_and_not_given(self, tmp_path: Path):
+        tracker = Tracker(MCP_RESULT_TOKENS="8000", MCP_USAGE="counts", MCP_USAGE_FILE=str(tmp_path / "usage.db"))
+        async with tracker.client() as client:
+            await ran(client, PAGES)
+        [(n, given)] = rows(tmp_path / "usage.db", "SELECT sum(result_tokens), sum(given_tokens) FROM calls")
+        assert n > 500
+        assert given == 0
