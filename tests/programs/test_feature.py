@@ -283,10 +283,10 @@ class TestWhatComesBack:
             ended = await ran(client, code)
             handle = re.search(r'result="(r_\w+)"', ended.text)
             assert handle is not None
-            part = await client.call_tool("read_result", {"result": handle[1], "select": "[-1].title"})
+            read = Ran(await client.call_tool("read_result", {"result": handle[1], "select": "[-1].title"}))
             tracker.server.disable(names={"list_issues"})
             after = await client.call_tool("read_result", {"result": handle[1]}, raise_on_error=False)
-        assert "issue 59" in part.content[0].text
+        assert "issue 59" in read.text
         assert after.is_error  # of a tool that may not be used any more
 
     async def test_results_of_inner_calls_are_counted_and_not_given(self, tmp_path: Path):
