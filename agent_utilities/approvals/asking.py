@@ -86,14 +86,16 @@ def schema_of(questions: Sequence[Question], *, offers_session: bool = False) ->
     return {"type": "object", "properties": fields, "required": list(fields)}
 
 
-def answers_of(questions: Sequence[Question], answer: Mapping[str, Any] | None) -> list[str]:
-    """Return the answer to each question: whatever is no plain yes is a no."""
-    content = answer.get("content") if answer is not None and answer.get("action") == "accept" else None
+def answers_of(
+    questions: Sequence[Question], answer: Mapping[str, Any] | None, *, offers_session: bool = False
+) -> list[str]:
+    """Return the answer to each question: whatever is no yes that was offered is a no."""
+    content = answer.get("content") if isinstance(answer, Mapping) and answer.get("action") == "accept" else None
     content = content if isinstance(content, Mapping) else {}
     names = [f"{ANSWER}{n}" for n, _ in _numbered(questions)] if 1 < len(questions) <= _N_FIELDS else [ANSWER]
-    said = [content.get(name) for name in names]
-    known = [each if each in (YES, YES_FOR_SESSION) else NO for each in said]
-    return known if len(known) == len(questions) else known * len(questions)
+    offered = (YES, YES_FOR_SESSION) if offers_session else (YES,)
+    said = [each if (each := content.get(name)) in offered else NO for name in names]
+    return said if len(said) == len(questions) else said * len(questions)
 
 
 def input_required(questions: Sequence[Question], state: str, key: str = KEY) -> dict[str, Any]:

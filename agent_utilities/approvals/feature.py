@@ -15,6 +15,7 @@ from fastmcp.tools.base import Tool
 
 from agent_utilities.approvals import asking
 from agent_utilities.approvals.asking import Brought, Client, answers_of, client_of, input_required, told
+from agent_utilities.approvals.panel import panel
 from agent_utilities.approvals.rules import Wanted, misspelt, table_of, wanted
 from agent_utilities.approvals.shown import canonical, described, digest_of
 from agent_utilities.approvals.store import N_OF_CALLER, QUIET_S, Answer, Question, Store
@@ -123,23 +124,15 @@ class Approvals(Feature):
         self._asking = Counter[str]()
 
     def attach(self, host: Host) -> None:
-        super().attach(host)
-        from agent_utilities.approvals.panel import panel
-
-        host.offer(Approver, lambda: self)
-        host.offer(Panel, partial(panel, self))
-
-    def check(self) -> None:
         """Read the operator's rules.
 
         Raises:
             SettingsError: they can't be read.
         """
-        _ = self._table
-
-    @cached_property
-    def _table(self) -> Any:
-        return table_of(self.host.operator.settings, self.host.operator.files)
+        super().attach(host)
+        self._table = table_of(host.operator.settings, host.operator.files)
+        host.offer(Approver, lambda: self)
+        host.offer(Panel, partial(panel, self))
 
     @cached_property
     def store(self) -> Store:
@@ -209,7 +202,8 @@ class Approvals(Feature):
             state = asking.state_of("ask", await self.store.ticket("ask", question.key))
             raise Asked(input_required([question], state))
         answer = await self._inline(client, [question], offers_session=wanting.may_last)
-        await self._answered(request, wanting, answers_of([question], answer)[0], is_there=answer is not None)
+        [said] = answers_of([question], answer, offers_session=wanting.may_last)
+        await self._answered(request, wanting, said, is_there=answer is not None)
         now = await self._wanting(request, call)
         if now is not None and now.question.key != question.key:
             raise Refusal(f"{call.name} was not called: it changed while you were asked; call it again")
@@ -253,7 +247,7 @@ class Approvals(Feature):
         if answer == asking.NO:
             await self.store.refuse(question)
             raise _refusal(replace(question, answer="no"), is_there=is_there)
-        if answer == asking.YES_FOR_SESSION and wanting.may_last and request.session is not None:
+        if answer == asking.YES_FOR_SESSION and request.session is not None:
             key = wanting.tool_key
             request.session.update(self.name, SessionYes(), lambda had: SessionYes(tuple({*had.tools, key})))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_utilities.seam.host import Host
 from agent_utilities.seam.panel import Action, Form, PageError, Panel, Reader, Table
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _MOST = 100
 """The most questions that the panel shows; further ones follow as these are answered."""
+_OVER = "it waits no more: somebody has answered it, it was given up, or the server began anew"
 _COLUMNS = ("since", "caller", "tool", "server", "arguments", "sha256", "id")
 
 
@@ -31,10 +32,14 @@ def panel(feature: Approvals) -> Panel:
         return {"tables": {name: Table(_COLUMNS, rows)}, "buttons": {name: buttons}, "is_live": True}
 
     def asks(answer: Answer) -> Action:
-        def ask(_: Host, form: Form) -> str:
-            return f"Answer {answer} to {form.get('id', '')}?"
+        async def ask(_: Host, form: Form) -> str:  # what it is about comes from the store: a link may say anything
+            question = await feature.store.by_id(form.get("id", ""))
+            if question is None:
+                raise PageError(_OVER)
+            what = f"{question.tool} of {question.server}, for {question.who}"
+            return f"{'Have' if answer == 'yes' else 'Refuse'} {what}{' called' * (answer == 'yes')}?\n{question.shown}"
 
-        return Action(ask, _answering(feature, answer))
+        return Action(cast(Any, ask), _answering(feature, answer))
 
     return Panel("approvals", "Approvals", look, {"yes": asks("yes"), "no": asks("no")})
 
@@ -45,7 +50,7 @@ def _answering(feature: Approvals, answer: Answer) -> Callable[[Host, Reader, Fo
         if question is not None and question.by_other:
             _check_other(question, reader)
         if question is None or await feature.answer(question.id, answer, "page", reader.caller.person) is None:
-            raise PageError("it waits no more: somebody has answered it, it was given up, or the server began anew")
+            raise PageError(_OVER)
         return f"{answer}: {question.tool} of {question.server}, for {question.who}"
 
     return do

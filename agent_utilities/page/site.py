@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -64,6 +65,9 @@ def application(host: Host, key: str, tail: Tail) -> ASGIApp:
 
 
 _LINES = re.compile(r"[\r\n]+")
+_OF_FEATURES = frozenset(("tables", "buttons", "is_live"))
+"""What a feature's panel shows: its tables; for each of them, and each row, buttons as (action, label, form); and
+whether a browser looks again every few seconds."""
 _OWN = ("part", "format", "table", "named")
 """Keys of a URL that belong to no selection, and that links do not pass on."""
 
@@ -107,7 +111,7 @@ class Site:
             async with asyncio.timeout(_LOOK_S):
                 values = await panel.look(self._host, request.state.reader, request)
             if panel.name not in PANELS:
-                values = {"tables": values["tables"]}
+                values = {"buttons": {}, "is_live": False} | {key: values[key] for key in _OF_FEATURES & values.keys()}
             if query.get("format") == "json":
                 return _as_json(values["tables"])
             if query.get("format") == "csv":
@@ -169,7 +173,8 @@ class Site:
         panel, action = match
         form = dict(request.query_params)
         try:
-            question = action.ask(self._host, form)
+            asked: Any = action.ask(self._host, form)
+            question = await asked if isawaitable(asked) else asked
         except AgentUtilitiesError as error:
             return self._message(request, str(error), 400, panel)
         return self._html(request, "ask.html", {"panel": panel, "question": question, "form": form})

@@ -34,6 +34,19 @@ for (const form of document.querySelectorAll("form[data-live]")) {
   });
 }
 
+for (const shown of document.querySelectorAll("[data-again]")) {
+  const url = new URL(location.href);
+  url.searchParams.set("part", shown.id);
+  setInterval(async () => {
+    if (document.hidden) return;
+    const answer = await fetch(url).catch(() => null);
+    if (!answer?.ok) return;
+    const fresh = shown.cloneNode();
+    fresh.append(...new DOMParser().parseFromString(await answer.text(), "text/html").body.childNodes);
+    become(shown, fresh);
+  }, 1000 * shown.dataset.again);
+}
+
 // Make an element as another is, and leave alone what is so: a thousand rows take a quarter second to lay out anew.
 function become(old, fresh) {
   if (old.isEqualNode(fresh)) return;
