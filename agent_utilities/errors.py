@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 _VALUE_LIMIT = 120
 
 
@@ -37,6 +40,19 @@ class SelectionError(InputError):
 
 class SettingsError(InputError):
     """A malformed operator setting."""
+
+
+class Asked(AgentUtilitiesError, RuntimeError):
+    """A permitted call waits until somebody has answered a question: it is neither made nor refused, and not counted.
+
+    Args:
+        result: what its caller is sent in place of a result, such as an `InputRequiredResult`, as it is on the wire.
+        question: what is asked, for a feature that makes the call on behalf of another one.
+    """
+
+    def __init__(self, result: Mapping[str, Any], question: object = None) -> None:
+        super().__init__("the call waits for an answer")
+        self.result, self.question = result, question
 
 
 class RankerError(AgentUtilitiesError, RuntimeError):

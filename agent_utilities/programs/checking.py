@@ -9,12 +9,14 @@ from __future__ import annotations
 import ast
 import json
 import re
+import unicodedata
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agent_utilities.programs.running import ProgramError
 from agent_utilities.programs.stubs import MODULES, Stub, any_stub, class_names, stubs_text
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ MAX_CODE = 50_000
 _MAX_PROBLEMS, _MAX_SAID, _MAX_READ = 20, 600, 500
 _MAX_DOTS = 4
 _MAX_MEMORY = 256 << 20
+_WORD = re.compile(r"\w+")
 _NO_TIME = 1e-9
 """Seconds that a program may run that is only checked: none of it does."""
 
@@ -46,6 +49,22 @@ async def problems_of(pool: AsyncMonty, code: str, stubs: Sequence[Stub]) -> lis
     lines = {problem.line for problem in found}
     others = [problem for problem in await type_errors(pool, code, stubs) if problem.line not in lines]
     return sorted([*found, *others], key=lambda problem: problem.line)[:_MAX_PROBLEMS]
+
+
+async def refuse_what_fails(pool: AsyncMonty, code: str, stubs: Sequence[Stub]) -> None:
+    """Refuse a program that is certain to fail.
+
+    Raises:
+        ProgramError: with each line, and what is wrong there.
+    """
+    if problems := await problems_of(pool, code, stubs):
+        lines = "\n".join(f"line {each.line}: {each.text}" for each in problems)
+        raise ProgramError(f"nothing was called, since the program can't run as it is:\n{lines}")
+
+
+def words_in(code: str) -> set[str]:
+    """Return the names in a program, as Python reads them, and its other words."""
+    return set(_WORD.findall(unicodedata.normalize("NFKC", code)))
 
 
 # -- what can't run ----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from agent_utilities.errors import InputError
 from agent_utilities.policy.entry_names import RUN_PROGRAM
 from agent_utilities.programs.checking import MAX_CODE
-from agent_utilities.programs.running import CallError, Ended, Limits
+from agent_utilities.programs.running import CallError, Ended, Limits, ledger_of
 from agent_utilities.programs.stubs import MODULES
 
 _MOST = 2_000
@@ -45,7 +45,7 @@ class Wanted:
     resume: str = ""
 
 
-def description_of(signatures: Sequence[str], limits: Limits) -> str:
+def described(signatures: Sequence[str], limits: Limits) -> str:
     """Return the description: with the signature of each tool where all fit, a line each."""
     text = _TEXT.format(
         modules=", ".join(sorted(MODULES - {"asyncio", "sys", "os", "pathlib", "typing"})),
@@ -102,8 +102,12 @@ def value_of(result: Mapping[str, Any], *, is_wrapped: bool) -> tuple[Any, int]:
     try:
         return value, len(to_json(value))
     except ValueError:  # a lone surrogate, which the interpreter does not take
+        pass
+    try:
         written = json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace")
         return json.loads(written), len(written)
+    except (ValueError, RecursionError) as error:
+        raise CallError(f"its result can't be given to a program: {error}") from None
 
 
 def _text_of(block: Mapping[str, Any]) -> str:
@@ -115,10 +119,9 @@ def _text_of(block: Mapping[str, Any]) -> str:
 
 
 def texts_of(ended: Ended) -> list[str]:
-    """Return what a model gets of a program: what it printed, then its value; a text as it is, all else as JSON."""
+    """Return what a model gets of a program: what it printed, its value, and which calls it did not wait for."""
     texts = [ended.printed] if ended.printed else []
-    if isinstance(ended.value, str):
-        texts.append(ended.value)
-    elif ended.value is not None:
-        texts.append(to_json(ended.value, fallback=str, inf_nan_mode="constants").decode())
+    texts += [ended.value] if ended.value is not None else []
+    if unknown := ledger_of(ended.made)["unknown"]:
+        texts.append(f"not waited for, and made or not: {json.dumps(unknown, ensure_ascii=False)}")
     return texts or ["it ended, and printed nothing; its last line is no expression"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
@@ -18,14 +16,13 @@ from fastmcp.exceptions import ToolError
 from fastmcp.tools.base import InputRequiredToolResult, Tool, ToolResult
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent, ToolAnnotations
-from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from agent_utilities.catalog.model import Entry, entry
 from agent_utilities.errors import AgentUtilitiesError, InputError, SettingsError
 from agent_utilities.policy.decision import Decision
 from agent_utilities.policy.entry_names import RUN_PROGRAM, free_name
-from agent_utilities.programs.checking import problems_of
-from agent_utilities.programs.described import RUN_PROGRAM_SCHEMA, description_of, texts_of, value_of, wanted_of
+from agent_utilities.programs.checking import refuse_what_fails, words_in
+from agent_utilities.programs.described import RUN_PROGRAM_SCHEMA, described, texts_of, value_of, wanted_of
 from agent_utilities.programs.running import (
     N_WORKERS,
     CallError,
@@ -51,7 +48,6 @@ _RUNNER = entry("tool", RUN_PROGRAM, read_only=True)
 _N_SURFACES, _N_STUBS = 64, 20_000
 _MOST_DESCRIBED = 40
 """The most tools whose signatures are tried for the description."""
-_WORD = re.compile(r"\w+")
 
 
 class Programs(Feature):
@@ -102,7 +98,7 @@ class Programs(Feature):
         if not self._may_run(request) or not (named := self._named(decision)):
             return ()
         stubs = await self._stubs_of(named, decision) if len(named) <= _MOST_DESCRIBED else []
-        description = description_of([stub.compact for stub in stubs], self.limits)
+        description = described([stub.compact for stub in stubs], self.limits)
         return (self._tool(free_name(RUN_PROGRAM, decision.permitted_names), request, named, description),)
 
     async def tool(self, name: str, request: Request) -> Tool | None:
@@ -163,12 +159,12 @@ class Programs(Feature):
     ) -> dict[str, Function]:
         async def call(stub: Stub, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, int]:
             try:
-                arguments = to_jsonable_python(arguments_of(stub, args, kwargs))
+                arguments = arguments_of(stub, args, kwargs)
                 result = await self.host.make_call(request, stub.tool_name, arguments, within=program)
                 tool = await self.host.component("tool", stub.tool_name)
             except Asked:
                 raise
-            except (MCPError, AgentUtilitiesError, PydanticSerializationError) as error:
+            except (MCPError, AgentUtilitiesError) as error:
                 raise CallError(str(error)) from None
             schema = tool.output_schema if isinstance(tool, Tool) else None
             request.values[TOOLS_USED].add(stub.tool_name)
@@ -194,11 +190,9 @@ class Programs(Feature):
     async def _started(self, code: str, request: Request) -> ToolResult:
         decision = await self.host.decide("tool", request.verdict)
         named = self._named(decision)
-        words = set(_WORD.findall(unicodedata.normalize("NFKC", code)))
+        words = words_in(code)
         stubs = await self._stubs_of({name: each for name, each in named.items() if name in words}, decision)
-        if problems := await problems_of(await self._workers.pool(), code, stubs):
-            lines = "\n".join(f"line {each.line}: {each.text}" for each in problems)
-            raise ProgramError(f"nothing was called, since the program can't run as it is:\n{lines}")
+        await refuse_what_fails(await self._workers.pool(), code, stubs)
         program = f"p_{token_hex(8)}"
         functions = self._functions(stubs, named, request, program)
         return await self._ended(code, functions, request, program)
@@ -223,7 +217,8 @@ class Programs(Feature):
     async def _ended_again(self, paused: Paused, request: Request) -> ToolResult:
         decision = await self.host.decide("tool", request.verdict)
         named = self._named(decision)
-        stubs = await self._stubs_of({name: each for name, each in named.items() if name in paused.functions}, decision)
+        the_same = {name: each for name, each in named.items() if paused.functions.get(name) == each.name}
+        stubs = await self._stubs_of(the_same, decision)
         functions = self._functions(stubs, named, request, paused.program)
         return await self._ended("", functions, request, paused.program, paused)
 
@@ -238,6 +233,8 @@ class Programs(Feature):
         """Run a program to its end, or until somebody is to approve its calls."""
         outcome = await run(self._workers, code, functions, self.limits, program, paused)
         if isinstance(outcome, Paused):
+            if paused is not None and outcome.questions == paused.questions:
+                raise ProgramError("its calls wait for an answer that nobody can give", outcome.made, outcome.printed)
             self._count("asked")
             owner = _owner(request)
             handle = await self._paused.put(owner, RUN_PROGRAM, outcome.to_bytes())
@@ -256,9 +253,8 @@ class Programs(Feature):
         approver = find(self.host, Approver)
         if approver is None:
             return None  # what asked is there no more: the calls are judged anew
-        questions = [each.question for each in paused.waiting.values()]
         resume = f'call {RUN_PROGRAM} with resume="{handle}"'
-        result = await approver.ask(request, questions, handle, resume)
+        result = await approver.ask(request, paused.questions, handle, resume)
         if result is None:
             return None
         if result.get("resultType") == "input_required":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -16,17 +17,22 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from agent_utilities.errors import AgentUtilitiesError, SettingsError, shortened
-from agent_utilities.seam.feature import Asked
+from pydantic_core import to_json
+
+from agent_utilities.errors import AgentUtilitiesError, Asked, SettingsError, shortened
 
 if TYPE_CHECKING:
     from pydantic_monty import AsyncMonty, AsyncMontySession
+
+logger = logging.getLogger("agent_utilities.programs")
 
 N_WORKERS = 8
 """The most processes that run programs, each of some 10 MB."""
 _PARK_AFTER_S = 0.02
 """Seconds for which a waiting program keeps its worker: to take its state and give it back costs half a millisecond."""
-_MEMORY, _N_TURNS, _TURN_S, _CLOSED_S = 256 << 20, 100_000, 30.0, 0.05
+_PARKED_BYTES = 4 << 20
+"""The largest state that is taken out of a worker while calls are made: of those who keep more, only so many run."""
+_MEMORY, _N_TURNS, _TURN_S, _CLOSED_S = 256 << 20, 2_000, 30.0, 0.05
 _LONGEST_ERROR = 2_000
 _LOST = "the worker that ran it has ended: the program or its values were too much for it"
 
@@ -73,7 +79,7 @@ class Function:
     """A tool as a program calls it.
 
     Args:
-        call: makes a call by the program's own keyword arguments; returns the value, and its bytes as JSON.
+        call: makes a call by the program's own arguments, as JSON has them; returns the value, and its bytes as JSON.
         writes: whether the tool may change something.
     """
 
@@ -102,9 +108,13 @@ class ProgramError(AgentUtilitiesError, RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What a program came to: its value, what it printed, and the calls that it made."""
+    """What a program came to: its value, what it printed, and the calls that it made.
 
-    value: Any
+    Args:
+        value: a text as it is, all else as JSON; None where there is none.
+    """
+
+    value: str | None
     printed: str
     made: Sequence[Made]
 
@@ -133,7 +143,7 @@ class Paused:
         state: the interpreter's.
         waiting: the calls that wait, by the interpreter's number of each.
         program: the id of the program, for the record.
-        functions: the names of the tools that exist for it.
+        functions: the tools that exist for it, by the names that it calls them by.
     """
 
     state: bytes
@@ -143,13 +153,18 @@ class Paused:
     wall_s: float
     data_bytes: int
     program: str
-    functions: Sequence[str]
+    functions: Mapping[str, str]
+
+    @property
+    def questions(self) -> list[str]:
+        """The ids of the questions that somebody is to answer."""
+        return [each.question for each in self.waiting.values()]
 
     def to_bytes(self) -> bytes:
         """Return all of it for keeping."""
         waiting = {number: asdict(each) for number, each in self.waiting.items()}
         made = [asdict(each) for each in self.made]
-        rest = self.printed, self.wall_s, self.data_bytes, self.program, list(self.functions)
+        rest = self.printed, self.wall_s, self.data_bytes, self.program, dict(self.functions)
         head = json.dumps([waiting, made, *rest])
         return head.encode() + b"\n" + self.state
 
@@ -262,7 +277,7 @@ class _Running:
         self.n_printed = sum(map(len, self.printed))
         self.data_bytes = before.data_bytes if before is not None else 0
         self.wall_s = before.wall_s if before is not None else 0.0
-        self.turn = asyncio.Semaphore(self.limits.calls_at_once)
+        self.turn, self.n_turns = asyncio.Semaphore(self.limits.calls_at_once), 0
 
     async def run(self, code: str, paused: Paused | None) -> Ended | Paused:
         from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
@@ -273,9 +288,9 @@ class _Running:
                 outcome = await self._turns(code, paused)
             if isinstance(outcome, bytes):
                 wall_s = self.wall_s + time.monotonic() - began_s
-                printed, names = "".join(self.printed), list(self.functions)
+                printed, names = "".join(self.printed), {name: each.tool for name, each in self.functions.items()}
                 return Paused(outcome, self.asked, self.made, printed, wall_s, self.data_bytes, self.program, names)
-            return Ended(outcome[0], "".join(self.printed), self.made)
+            return Ended(self._value(outcome[0]), "".join(self.printed), self.made)
         except TimeoutError:
             raise self._failed(f"it took longer than {self.limits.wall_s:g} s") from None
         except MontySyntaxError as error:
@@ -291,6 +306,23 @@ class _Running:
 
     def _failed(self, what: str) -> ProgramError:
         return ProgramError(f"the program ended with an error: {what}", self.made, "".join(self.printed))
+
+    def _value(self, value: Any) -> str | None:
+        """Return the value of a program as it is told.
+
+        Raises:
+            ProgramError: JSON has nothing for it, or it is too long.
+        """
+        if value is None:
+            return None
+        try:
+            text = value.encode() if isinstance(value, str) else to_json(value, fallback=str, inf_nan_mode="constants")
+        except ValueError as error:
+            raise self._failed(f"its value can't be given as JSON: {error}") from None
+        if len(text) > self.limits.data_bytes:
+            most = f"{self.limits.data_bytes:,} bytes that it may have"
+            raise self._failed(f"its value of {len(text):,} bytes is beyond the {most}; give back less of it")
+        return text.decode()
 
     # -- turns -------------------------------------------------------------------------------------------------------
 
@@ -321,12 +353,16 @@ class _Running:
         from pydantic_monty import AsyncFunctionSnapshot, AsyncFutureSnapshot, MontyComplete
 
         while not isinstance(snapshot, MontyComplete):
+            self.n_turns += 1
+            if self.n_turns > _N_TURNS:
+                raise self._failed(f"it stopped more than {_N_TURNS:,} times to sleep, call or wait")
             if isinstance(snapshot, AsyncFunctionSnapshot):
                 snapshot = await self._called(snapshot)
             elif isinstance(snapshot, AsyncFutureSnapshot):
                 if not (answers := await self._settled(_PARK_AFTER_S)):
                     state: bytes = snapshot.dump()
-                    return state
+                    if len(state) <= _PARKED_BYTES or not (answers := await self._settled()):
+                        return state
                 snapshot = await self._resumed(snapshot, answers)
             else:  # a name that is not there
                 snapshot = await snapshot.resume()
@@ -334,19 +370,35 @@ class _Running:
 
     async def _called(self, snapshot: Any) -> Any:
         """Begin a call that a program makes; its answer follows once everything waits."""
-        name, args, kwargs = snapshot.function_name, snapshot.args, snapshot.kwargs
+        name = snapshot.function_name
         if snapshot.is_os_function:
-            return await self._of_system(snapshot, name, args)
+            return await self._of_system(snapshot, name, snapshot.args)
         if name not in self.functions:
             error: Any = {"exc_type": "NameError", "message": f"name {shortened(repr(name))} is not defined"}
             return await snapshot.resume(error)
         if len(self.made) >= self.limits.calls:
             raise self._failed(f"it made more than {self.limits.calls} calls")
+        try:
+            args, kwargs = self._given(snapshot)
+        except (ValueError, RecursionError) as error:  # as where a key is no text, or bytes are
+            return await snapshot.resume(_error(f"{name}: its arguments can't be given as JSON: {error}"))
         function = self.functions[name]
-        arguments = shortened(json.dumps(kwargs, ensure_ascii=False, default=str))
+        arguments = shortened(json.dumps(kwargs, ensure_ascii=False))
         self.made.append(Made(function.tool, arguments, function.writes))
         self._begin(snapshot.call_id, Waiting(name, args, kwargs, len(self.made) - 1))
         return await snapshot.resume({"future": ...})
+
+    def _given(self, snapshot: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of a call as JSON has them.
+
+        Raises:
+            ValueError: JSON has nothing for one, or they are too long.
+        """
+        text = to_json([snapshot.args, snapshot.kwargs], inf_nan_mode="constants")
+        if len(text) > self.limits.data_bytes:
+            raise ValueError(f"{len(text):,} bytes, of at most {self.limits.data_bytes:,}")
+        args, kwargs = json.loads(text)
+        return tuple(args), kwargs
 
     async def _of_system(self, snapshot: Any, name: str, args: tuple[Any, ...]) -> Any:
         """Wait where a program sleeps; refuse what else it wants of the system."""
@@ -380,17 +432,26 @@ class _Running:
     async def _call(self, number: int, call: Waiting) -> Any:
         """Return what a call came to, as the interpreter takes it; None where it waits for somebody's approval."""
         name, made = call.name, self.made[call.place]
+        if (function := self.functions.get(name)) is None:  # it may be used no more since the program waits
+            made.outcome = "failed"
+            return {"exc_type": "NameError", "message": f"name {name!r} is not defined"}
         async with self.turn:
             made.outcome = "unknown"
             try:
-                value, n_bytes = await self.functions[name].call(call.args, call.kwargs)
+                value, n_bytes = await function.call(call.args, call.kwargs)
             except Asked as asked:
+                if asked.question is None:
+                    made.outcome = "failed"
+                    return _error(f"{name}: it asks its caller something, which no program can take: call it by itself")
                 made.outcome = "asked"
                 self.asked[number] = replace(call, question=str(asked.question))
                 return None
             except CallError as error:
                 made.outcome = "failed"
                 return _error(f"{name}: {error}")
+            except Exception:
+                logger.exception("a call of %r that a program made failed, and whether it was made is not known", name)
+                return _error(f"{name}: it failed, and may have been made")
             made.outcome = "ok"
         self.data_bytes += n_bytes
         if self.data_bytes > self.limits.data_bytes:

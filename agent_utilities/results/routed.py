@@ -54,7 +54,7 @@ class RoutedResults:
 
     async def fitted(self, result: Any, tool: str) -> Any:
         """Return a tool's result, or a `ShortResult` where it is over the budget; what is no result is left alone."""
-        wire = _as_sent(result)
+        wire = as_sent(result)
         if wire is None:
             return result
         wanted = Wanted(self._tokens, has_links=False, reader=self.reader)
@@ -81,7 +81,7 @@ _ALL = Owner("handle")
 """Whose all results of a router are: it is one agent's."""
 
 
-def _as_sent(result: Any) -> dict[str, Any] | None:
+def as_sent(result: Any) -> dict[str, Any] | None:
     """Return a result as it is sent; None for what is none."""
     if isinstance(result, str):
         return {"content": [{"type": "text", "text": result}]}

@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute
 
 from agent_utilities.catalog.model import ComponentKind
 from agent_utilities.errors import AgentUtilitiesError
+from agent_utilities.errors import Asked as Asked
 from agent_utilities.policy.curation import Preferences
 from agent_utilities.policy.decision import Decision
 from agent_utilities.seam.caller import Caller, Grant
@@ -53,19 +54,6 @@ class BoundError(AgentUtilitiesError, RuntimeError):
 
 class Refusal(AgentUtilitiesError, RuntimeError):
     """A permitted call is refused for now; the message tells its caller why, and what would do."""
-
-
-class Asked(AgentUtilitiesError, RuntimeError):
-    """A permitted call waits until somebody has answered a question: it is neither made nor refused, and not counted.
-
-    Args:
-        result: what its caller is sent in place of a result, such as an `InputRequiredResult`, as it is on the wire.
-        question: what is asked, for a feature that makes the call on behalf of another one.
-    """
-
-    def __init__(self, result: Mapping[str, Any], question: object = None) -> None:
-        super().__init__("the call waits for an answer")
-        self.result, self.question = result, question
 
 
 NOT_TAKEN = "its last edit was not taken, see the log; what it said before holds"

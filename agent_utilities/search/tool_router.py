@@ -7,10 +7,10 @@ import copy
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from agent_utilities.catalog.context import ContextReport
-from agent_utilities.errors import InputError
+from agent_utilities.errors import InputError, SettingsError
 from agent_utilities.policy.deferral import Change, is_frozen, is_new_turn
 from agent_utilities.policy.entry_names import CALL_TOOL
 from agent_utilities.query.ranking.base import Ranker
@@ -32,6 +32,7 @@ from agent_utilities.selection.active import NOTHING_ACTIVE, Active, written
 from agent_utilities.selection.model import NO_LIMIT, RankedTool
 
 if TYPE_CHECKING:
+    from agent_utilities.programs.routed import RoutedPrograms
     from agent_utilities.results.routed import RoutedResults
 
 _LIST_CHANGED = "notifications/tools/list_changed"
@@ -63,6 +64,8 @@ class ToolRouter:
         call: calls a tool by name and arguments, where there is no client.
         result_tokens: the most tokens of a result, `auto` for 8,000, or `off`: what is longer is shortened, and
             `read_result`, which is listed then, reads the rest.
+        programs: `read` or `all`: `run_program`, which is listed then, runs programs over the tools that say they only
+            read, or over all; it needs `agent-utilities[programs]`. `off` for none.
 
     Raises:
         InputError: an argument can't be meant.
@@ -84,6 +87,7 @@ class ToolRouter:
         host_tools: Collection[str] = (),
         call: Call | None = None,
         result_tokens: int | str = "off",
+        programs: Literal["off", "read", "all"] = "off",
     ) -> None:
         preferences = preferences_of_arguments(
             pins=pins,
@@ -100,6 +104,10 @@ class ToolRouter:
         self._call = call
         self._tokens = result_budget(result_tokens)
         self._kept: RoutedResults | None = None
+        if programs not in ("off", "read", "all"):
+            raise SettingsError("it can't be read", programs, "ToolRouter: programs", "write off, read or all")
+        self._runs = programs
+        self._ran: list[RoutedPrograms] = []  # one, which children share
 
     # -- the tools ---------------------------------------------------------------------------------------------------
 
@@ -117,7 +125,9 @@ class ToolRouter:
         return self
 
     async def __aexit__(self, *failure: Any) -> None:
-        """Disconnect the client."""
+        """Disconnect the client, and end the processes of programs."""
+        for each in self._ran:
+            await each.close()
         if hasattr(self._shared.client, "__aexit__"):
             await self._shared.client.__aexit__(*failure)
 
@@ -140,7 +150,7 @@ class ToolRouter:
 
     def knows(self, name: str) -> bool:
         """Whether a name is an entry tool's or one of the router's tools, and not one of the host's own."""
-        is_own = self._routed.entry.role(name) is not None or self._reads(name)
+        is_own = self._routed.entry.role(name) is not None or self._reads(name) or self._is_runner(name)
         return is_own or self._own_name(name) is not None
 
     def name_of(self, name: str) -> str:
@@ -166,6 +176,27 @@ class ToolRouter:
         return self._results is not None and name == self._results.reader
 
     @property
+    def _programs(self) -> RoutedPrograms | None:
+        """What runs programs; None where none are run."""
+        if not self._ran and self._runs != "off":
+            from agent_utilities.programs.routed import RoutedPrograms
+
+            taken = {*self._routed.names, *self._routed.host_tools}
+            self._ran.append(RoutedPrograms(only_read=self._runs == "read", taken=taken))
+        return self._ran[0] if self._ran else None
+
+    def _is_runner(self, name: str) -> bool:
+        return self._programs is not None and name == self._programs.runner
+
+    async def _run(self, arguments: Mapping[str, Any]) -> Any:
+        """Run a program; its calls go to the tools, and their results into it alone."""
+        assert self._programs is not None
+        result = await self._programs.run(arguments, self._routed.definitions, self._made)
+        if self._results is None or result.is_error:
+            return result
+        return await self._results.fitted("\n".join(block.text for block in result.content), self._programs.runner)
+
+    @property
     def _routed(self) -> RoutedTools:
         """The tools as they were last listed."""
         return self._shared.listed
@@ -180,8 +211,9 @@ class ToolRouter:
                 two are at most 64 letters, digits, `_` and `-`; `name_of` leads back.
         """
         routed = self._routed
-        reader = [] if (results := self._results) is None else [results.definition]
-        return formatted([*reader, *routed.shown(self._active)], routed.legal, routed.host_tools, format)
+        own = [] if (results := self._results) is None else [results.definition]
+        own += [] if (programs := self._programs) is None else [programs.definition(routed.definitions)]
+        return formatted([*own, *routed.shown(self._active)], routed.legal, routed.host_tools, format)
 
     @property
     def active(self) -> Active:
@@ -315,13 +347,15 @@ class ToolRouter:
         return await self._called(self.name_of(name), dict(arguments or {}), **options)
 
     async def _called(self, own_name: str, arguments: dict[str, Any], **options: Any) -> Any:
-        if self._call is not None:
-            result = await self._call(own_name, arguments, **options)
-        elif self._shared.client is None:
-            raise InputError("nothing to call tools with", own_name, "ToolRouter", "give it a client, or call=")
-        else:
-            result = await self._shared.client.call_tool(own_name, arguments, **options)
+        result = await self._made(own_name, arguments, **options)
         return result if self._results is None else await self._results.fitted(result, own_name)
+
+    async def _made(self, own_name: str, arguments: dict[str, Any], **options: Any) -> Any:
+        if self._call is not None:
+            return await self._call(own_name, arguments, **options)
+        if self._shared.client is None:
+            raise InputError("nothing to call tools with", own_name, "ToolRouter", "give it a client, or call=")
+        return await self._shared.client.call_tool(own_name, arguments, **options)
 
     async def handle(self, name: str, arguments: Mapping[str, Any] | None = None) -> Any:
         """Run what a model called: `tool_search`, `call_tool`, their aliases, or a tool.
@@ -339,6 +373,8 @@ class ToolRouter:
         own_arguments = dict(arguments or {})
         if self._results is not None and self._reads(name):
             return await self._results.read(own_arguments)
+        if self._is_runner(name):
+            return await self._run(own_arguments)
         match self._routed.entry.role(name):
             case "search":
                 search = search_arguments(own_arguments)
@@ -356,6 +392,8 @@ class ToolRouter:
         routed = self._routed
         if self._results is not None and self._reads(name):
             return await self._results.read(arguments)
+        if self._is_runner(name):
+            return await self._run(arguments)
         if routed.entry.role(name) == "search":
             return await self.handle(routed.entry.search, arguments)
         # Here a name means one of these tools, even where the host has one of the same name.
