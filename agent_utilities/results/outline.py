@@ -93,7 +93,12 @@ def outline_of(text: str, start: int, like: Any = NO_VALUE) -> Outline | None:
     walk = _Walk(text, like=like)
     try:
         sample = walk.document(start)
-    except (ValueError, IndexError, RuntimeError):  # a generator makes a RuntimeError of the scanner's StopIteration
+    except (
+        ValueError,
+        IndexError,
+        RuntimeError,
+        StopIteration,
+    ):  # the scanner raises the last two, in a generator and alone
         return None
     is_large = walk.largest is not None and len(text) - start <= walk.largest.n_characters * 4
     return Outline(start, sample, walk.largest if is_large else None, walk.is_like)

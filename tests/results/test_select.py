@@ -170,7 +170,7 @@ class TestMalformed:
         for expression in [".issues[", "$..title", "ceil(to_number('inf'))"]:
             assert refused(expression).hint.startswith("it is JMESPath, such as "), expression
 
-    def test_jq_and_jsonpath_are_answered_in_jmespath(self):
+    def test_jsonpath_and_simple_jq_are_answered_in_jmespath(self):
         for expression, hint in [
             ("$.issues[*].title", "issues[*].title"),
             ("$.issues[?(@.state=='open')].title", "issues[?(@.state=='open')].title"),
@@ -178,10 +178,6 @@ class TestMalformed:
             (".issues[] | .title", "issues[].title"),
             (".[0].title", "[0].title"),
             ("issues.[0].title", "issues[0].title"),
-            (".issues | length", "issues | length(@)"),
-            ('.issues[] | select(.state=="open") | .title', "issues[?state=='open'].title"),
-            (".issues | map(select(.number > 5))", "issues[?number > `5`]"),
-            (".issues | map(.title)", "issues[].title"),
             (".issues[] | {number, title}", "issues[].{number: number, title: title}"),
             ("issues[?state = 'open' and number >= 5]", "issues[?state == 'open' && number >= `5`]"),
             ("issues[?größe=='a=b - 5'].title", "issues[?\"größe\"=='a=b - 5'].title"),
@@ -200,7 +196,6 @@ class TestMalformed:
             ("[?tags.CREATED-BY == 'foobar']", ": [?tags.\"CREATED-BY\" == 'foobar']"),  # Azure/azure-cli#7124
             ("[?@type=='Organization'].name", ": [?\"@type\"=='Organization'].name"),  # jmespath/jmespath.js#86
             ("[?a==`1`].a.[0]", ": [?a==`1`].a[0]"),  # jmespath/jmespath.py#91
-            ('select(policyType == "Custom")', ": [?policyType == 'Custom']"),  # Azure/azure-cli#14219
             ("$.main", ": main"),  # IBM/mcp-context-forge#5044
         ]:
             assert refused(expression).hint.endswith(hint), expression
