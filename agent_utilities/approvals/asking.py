@@ -19,7 +19,6 @@ from agent_utilities.seam.request import Request
 KEY = "agent-utilities-approval"
 """The key of our question among those of an input-required result."""
 YES, NO, YES_FOR_SESSION = "yes", "no", "yes, for this session"
-ANSWER = "answer"
 _STATE = "agent-utilities/approval "
 _N_FIELDS = 5
 """The most questions of one form that have a field each."""
@@ -46,56 +45,59 @@ def brought(params: Mapping[str, Any]) -> tuple[Brought | None, Mapping[str, Any
     if not isinstance(state, str) or not state.startswith(_STATE):
         return None, params
     kind, ticket, inner = json.loads(state.removeprefix(_STATE))
-    answers = dict(responses) if isinstance(responses, Mapping) else {}
-    own = answers.pop(KEY, None)
-    others = {key: value for key, value in params.items() if key not in ("requestState", "inputResponses")}
-    others |= {"requestState": inner} if inner is not None else {}
-    others |= {"inputResponses": answers} if answers else {}
-    return Brought(kind, ticket, own if isinstance(own, Mapping) else None), others
+    theirs = {key: value for key, value in responses.items() if key != KEY} if isinstance(responses, Mapping) else {}
+    rest = {key: value for key, value in params.items() if key not in ("requestState", "inputResponses")}
+    rest |= ({"requestState": inner} if inner is not None else {}) | ({"inputResponses": theirs} if theirs else {})
+    return Brought(kind, ticket, response(params, KEY)), rest
 
 
-# -- what is read ------------------------------------------------------------------------------------------------------
+def response(params: Mapping[str, Any], key: str) -> Mapping[str, Any] | None:
+    """Return the answer to a question that a request brings, or None."""
+    responses = params.get("inputResponses")
+    answer = responses.get(key) if isinstance(responses, Mapping) else None
+    return answer if isinstance(answer, Mapping) else None
+
+
+# -- what is read, and how it is answered ------------------------------------------------------------------------------
 
 
 def message_of(questions: Sequence[Question]) -> str:
     """Return what a person reads before they answer; nothing in it comes from the tool but its name."""
-    room = max(_LEAST_SHOWN, _SHOWN // len(questions))
-    parts = [
-        f"{n}. {_about(each, room)}" if len(questions) > 1 else _about(each, room) for n, each in _numbered(questions)
+    n, room = len(questions), max(_LEAST_SHOWN, _SHOWN // len(questions))
+    texts = [
+        f"{each.tool} of {each.server}, with (sha256 {each.digest})\n{fitted(each.shown, room)}" for each in questions
     ]
-    head = "May this tool be called?" if len(questions) == 1 else f"May these {len(questions)} tools be called?"
-    return "\n\n".join([head, *parts])
-
-
-def _about(question: Question, room: int) -> str:
-    return f"{question.tool} of {question.server}, with (sha256 {question.digest})\n{fitted(question.shown, room)}"
-
-
-def _numbered(questions: Sequence[Question]) -> list[tuple[int, Question]]:
-    return list(enumerate(questions, 1))
+    if n == 1:
+        return f"May this tool be called?\n\n{texts[0]}"
+    return "\n\n".join([f"May these {n} calls be made?", *(f"{i}. {text}" for i, text in enumerate(texts, 1))])
 
 
 def schema_of(questions: Sequence[Question], *, offers_session: bool = False) -> dict[str, Any]:
     """Return the form: one answer for all, or one for each where they are few."""
     values = [NO, YES, YES_FOR_SESSION] if offers_session else [NO, YES]
-    if 1 < len(questions) <= _N_FIELDS:
-        titles = {f"{ANSWER}{n}": f"{n}. {each.tool}" for n, each in _numbered(questions)}
-    else:
-        titles = {ANSWER: "May it be called?" if len(questions) == 1 else f"May all {len(questions)} be called?"}
-    fields = {name: {"type": "string", "title": title, "enum": values} for name, title in titles.items()}
-    return {"type": "object", "properties": fields, "required": list(fields)}
+    titles = ["May it be called?" if len(questions) == 1 else f"May all {len(questions)} be made?"]
+    if len(names := _fields(questions)) > 1:
+        titles = [f"{i}. {each.tool}" for i, each in enumerate(questions, 1)]
+    fields = {
+        name: {"type": "string", "title": title, "enum": values} for name, title in zip(names, titles, strict=True)
+    }
+    return {"type": "object", "properties": fields, "required": names}
 
 
 def answers_of(
     questions: Sequence[Question], answer: Mapping[str, Any] | None, *, offers_session: bool = False
 ) -> list[str]:
     """Return the answer to each question: whatever is no yes that was offered is a no."""
-    content = answer.get("content") if isinstance(answer, Mapping) and answer.get("action") == "accept" else None
-    content = content if isinstance(content, Mapping) else {}
-    names = [f"{ANSWER}{n}" for n, _ in _numbered(questions)] if 1 < len(questions) <= _N_FIELDS else [ANSWER]
+    content = answer.get("content") if answer is not None and answer.get("action") == "accept" else None
+    given = content if isinstance(content, Mapping) else {}
     offered = (YES, YES_FOR_SESSION) if offers_session else (YES,)
-    said = [each if (each := content.get(name)) in offered else NO for name in names]
+    said = [str(each) if (each := given.get(name)) in offered else NO for name in _fields(questions)]
     return said if len(said) == len(questions) else said * len(questions)
+
+
+def _fields(questions: Sequence[Question]) -> list[str]:
+    n = len(questions)
+    return [f"answer{i}" for i in range(1, n + 1)] if 1 < n <= _N_FIELDS else ["answer"]
 
 
 def input_required(questions: Sequence[Question], state: str, key: str = KEY) -> dict[str, Any]:
@@ -110,24 +112,22 @@ def told(text: str) -> dict[str, Any]:
     return {"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": True}
 
 
-# -- whom it reaches ---------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Client:
     """The client of one request, as far as it can be asked.
 
     Args:
-        is_modern: whether it is asked by results; else in the middle of the call.
-        takes_forms: whether a form reaches it.
-        ctx: the SDK's context of a request of the handshake's era; None for others.
+        takes_forms: whether a form reaches it, and its answer comes back.
+        ctx: the SDK's context of a request of the handshake's era, which asks in the middle of the call; None for one
+            that is asked by results.
     """
 
-    is_modern: bool
     takes_forms: bool
     ctx: Any = None
 
-    async def answer(self, questions: Sequence[Question], wait_s: float, *, offers_session: bool) -> Any:
+    async def answer(
+        self, questions: Sequence[Question], wait_s: float, *, offers_session: bool = False
+    ) -> Mapping[str, Any] | None:
         """Return the answer to a form; None where none comes in so many seconds, or the client can't give one."""
         form = schema_of(questions, offers_session=offers_session)
         try:
@@ -145,13 +145,12 @@ def client_of(request: Request) -> Client:
         offered = ctx.session.client_capabilities
         elicitation = None if offered is None or offered.elicitation is None else offered.elicitation.model_dump()
         # Without a stream of its own an answer would never come back: the call would wait for ever.
-        return Client(False, _has_form(elicitation) and bool(ctx.session.can_send_request), ctx)
+        return Client(_has_form(elicitation) and bool(ctx.session.can_send_request), ctx)
     meta = request.params.get("_meta")
     capabilities = meta.get(mcp_types.CLIENT_CAPABILITIES_META_KEY) if isinstance(meta, Mapping) else None
-    return Client(True, _has_form(capabilities.get("elicitation") if isinstance(capabilities, Mapping) else None))
+    return Client(_has_form(capabilities.get("elicitation") if isinstance(capabilities, Mapping) else None))
 
 
 def _has_form(elicitation: Any) -> bool:
-    if not isinstance(elicitation, Mapping):
-        return False
-    return elicitation.get("form") is not None or elicitation.get("url") is None
+    is_there = isinstance(elicitation, Mapping)
+    return is_there and (elicitation.get("form") is not None or elicitation.get("url") is None)

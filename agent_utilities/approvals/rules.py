@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import Field, ValidationError
 
@@ -24,30 +23,18 @@ class ApproveTable(ApproveRule):
     profiles: dict[str, ApproveRule] = Field(default_factory=dict)
     """By the profile's folded name."""
 
-    @property
-    def rules(self) -> list[ApproveRule]:
-        """Each rule of it, everybody's first."""
-        return [self, *self.profiles.values()]
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a call wants: of several rules that fit it, the strictest.
-
-    Args:
-        on_page: whether it is asked on the page alone.
-        by_other: whether somebody else than the caller is to answer.
-        why: the words, names and tags that fit the call, sorted.
-    """
-
-    on_page: bool
-    by_other: bool
-    why: tuple[str, ...]
-
-    @property
-    def asks_client(self) -> bool:
-        """Whether the caller's own client may be asked."""
-        return not (self.on_page or self.by_other)
+    def start_lines(self) -> list[str]:
+        """Return what a start says of it; a name that is nearly a word may be meant as one, and then fits nothing."""
+        rules = [self, *self.profiles.values()]
+        named = sorted({name for rule in rules for name in rule.tools})
+        tags = sorted({f"tag {tag}" for rule in rules for tag in rule.tags})
+        lines = [
+            f"these are called after a person's yes: {', '.join([*named, *tags]) or 'what entries of servers name'}"
+        ]
+        for name in named:
+            if fold(name) not in WORDS and "*" not in name and (near := nearest(fold(name), WORDS)):
+                lines.append(f"WARNING: approve: {name!r} is taken for a tool's name; was {near!r} meant?")
+        return lines
 
 
 def table_of(settings: Settings, files: SettingsFiles) -> ApproveTable:
@@ -56,55 +43,38 @@ def table_of(settings: Settings, files: SettingsFiles) -> ApproveTable:
     Raises:
         SettingsError: it can't be read.
     """
-    of_files = (each.settings[APPROVE].value for each in files.files if APPROVE in each.settings)
+    of_files = [each.settings[APPROVE].value for each in files.files if APPROVE in each.settings]
     profiles = [each[PROFILES] for each in of_files if isinstance(each, Mapping) and PROFILES in each]
     try:  # the environment's rules stand in place of a file's, and not in place of its profiles'
         return ApproveTable.model_validate({**settings.approve, **({PROFILES: profiles[-1]} if profiles else {})})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-    file = next((f"file {file.name}: " for file in files.files if APPROVE in file.settings), "")
-    path = ".".join((APPROVE, *map(str, first["loc"])))
-    hint = (
-        f"known are: {', '.join(ApproveRule.model_fields)}"
-        if first["type"] == "extra_forbidden"
-        else said_of(first["msg"])
-    )
-    raise SettingsError("it can't be read", first["input"], f"{file}{path}", hint)
+    known = f"known are: {', '.join(ApproveRule.model_fields)}"
+    hint = known if first["type"] == "extra_forbidden" else said_of(first["msg"])
+    raise SettingsError("it can't be read", first["input"], ".".join((APPROVE, *map(str, first["loc"]))), hint)
 
 
-def misspelt(rules: Sequence[ApproveRule]) -> list[tuple[str, str]]:
-    """Return the names that are nearly a word, each with the word: as a tool's name it may fit nothing."""
-    names = {name for rule in rules for name in rule.tools if fold(name) not in WORDS and "*" not in name}
-    return [(name, near) for name in sorted(names) if (near := nearest(fold(name), WORDS))]
-
-
-def wanted(rules: Sequence[ApproveRule], entries: Sequence[Entry], names: Collection[str]) -> Wanted | None:
-    """Return what a call wants; None where no rule fits it.
+def why(rule: ApproveRule, entries: Sequence[Entry], name: str) -> set[str]:
+    """Return the words, names and tags of a rule that fit a tool; none where it is called without a yes.
 
     Args:
         entries: the tool's, one a version; the strictest of them counts.
-        names: the tool's names, as callers know it and as its server does.
+        name: as the rule's author knows it.
     """
-    fitting = {i: why for i, rule in enumerate(rules) if (why := _why(rule, entries, names))}
-    if not fitting:
-        return None
-    return Wanted(
-        any(rules[i].how == "page" for i in fitting),
-        any(rules[i].by == "other" for i in fitting),
-        tuple(sorted(set().union(*fitting.values()))),
-    )
-
-
-def _why(rule: ApproveRule, entries: Sequence[Entry], names: Collection[str]) -> set[str]:
-    is_word: Mapping[str, bool] = {
+    is_word = {
         "all": True,
         "writes": not all(each.read_only for each in entries),
-        "destructive": any(each.destructive and not each.read_only for each in entries),
+        "destructive": is_destructive(entries),
     }
-    tools = {each for each in map(fold, rule.tools) if is_word.get(each) or _fits_any(names, each)}
-    tags = {each for each in map(fold, rule.tags) if any(_fits_any(entry.tags, each) for entry in entries)}
+    tools = {each for each in map(fold, rule.tools) if is_word.get(each) or _any_fits([name], each)}
+    tags = {each for each in map(fold, rule.tags) if any(_any_fits(entry.tags, each) for entry in entries)}
     return tools | {f"tag {each}" for each in tags}
 
 
-def _fits_any(names: Collection[str], pattern: str) -> bool:
+def is_destructive(entries: Iterable[Entry]) -> bool:
+    """Whether a tool may destroy something: it says so, or it writes and does not say."""
+    return any(each.destructive and not each.read_only for each in entries)
+
+
+def _any_fits(names: Iterable[str], pattern: str) -> bool:
     return any(fits(fold(name), frozenset((pattern,))) for name in names)

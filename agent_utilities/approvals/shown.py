@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from itertools import takewhile
 from typing import Any
 
@@ -24,11 +23,6 @@ _SECRET = "[left out: it looks like a secret]"
 def canonical(arguments: Mapping[str, Any]) -> bytes:
     """Return arguments as text that is the same for the same arguments, whatever the order of their keys."""
     return json.dumps(arguments, sort_keys=True, separators=(",", ":")).encode()
-
-
-def digest_of(arguments: Mapping[str, Any]) -> str:
-    """Return a hash of all arguments, whole and with their secrets: two calls that read alike differ by it."""
-    return sha256(canonical(arguments)).hexdigest()[:16]
 
 
 def described(arguments: Mapping[str, Any], most: int) -> str:

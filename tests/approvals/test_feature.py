@@ -473,13 +473,19 @@ class TestElsewhere:
         assert ["given up" in text for text in texts] == [True, False]
         assert made == []
 
+    async def test_without_the_page_it_is_refused(self):
+        server, made = files(MCP_PAGE="false")
+        async with Client(server) as client:
+            text = await called(client, "remove", path="/a")
+        assert ("nobody can be asked" in text, made, await waiting(server)) == (True, [], [])
+
     async def test_over_stdio_it_is_refused_since_there_is_no_page(self):
         server, made = files()
         server.complete()
         server.transport = "stdio"
         async with Client(server) as client:
             text = await called(client, "remove", path="/a")
-        assert ("no page" in text, made, await waiting(server)) == (True, [], [])
+        assert ("nobody can be asked" in text, made, await waiting(server)) == (True, [], [])
 
 
 class TestBesideOthers:
