@@ -20,7 +20,7 @@ from mcp_types import TextContent, ToolAnnotations
 from agent_utilities.catalog.model import Entry, entry
 from agent_utilities.errors import AgentUtilitiesError, InputError, SettingsError
 from agent_utilities.policy.decision import Decision
-from agent_utilities.policy.entry_names import RUN_PROGRAM, free_name
+from agent_utilities.policy.entry_names import RUN_PROGRAM, TOOL_SEARCH, free_name
 from agent_utilities.programs.checking import refuse_what_fails, words_in
 from agent_utilities.programs.described import RUN_PROGRAM_SCHEMA, described, texts_of, value_of, wanted_of
 from agent_utilities.programs.running import (
@@ -33,11 +33,11 @@ from agent_utilities.programs.running import (
     Workers,
     run,
 )
-from agent_utilities.programs.stubs import Stub, arguments_of, python_names, stub_of
+from agent_utilities.programs.stubs import Stub, arguments_of, compact_text, python_names, stub_of
 from agent_utilities.results.feature import owner_of
 from agent_utilities.results.kept import Kept, Owner
 from agent_utilities.seam.feature import ALWAYS_LOADED, Asked, Feature, OwnTool
-from agent_utilities.seam.host import Approver, SharedState, find
+from agent_utilities.seam.host import Approver, Host, SearchForm, SharedState, find
 from agent_utilities.seam.request import TOOLS_USED, Request
 
 if TYPE_CHECKING:
@@ -63,6 +63,10 @@ class Programs(Feature):
         self._names: LRUCache[str, dict[str, Entry]] = LRUCache(_N_SURFACES)
         self._stubs: LRUCache[tuple[bytes, str], Stub] = LRUCache(_N_STUBS)
         self._n_ended: dict[str, Any] = {}
+
+    def attach(self, host: Host) -> None:
+        super().attach(host)
+        host.offer(SearchForm, lambda: SearchForm("python", self._signatures))
 
     def check(self) -> None:
         """Refuse to start where the interpreter is not installed.
@@ -97,7 +101,7 @@ class Programs(Feature):
         """List `run_program` where a caller may use any tool that a program may call."""
         if not self._may_run(request) or not (named := self._named(decision)):
             return ()
-        stubs = await self._stubs_of(named, decision) if len(named) <= _MOST_DESCRIBED else []
+        stubs = await self._stubs_of(named) if len(named) <= _MOST_DESCRIBED else []
         description = described([stub.compact for stub in stubs], self.limits)
         return (self._tool(free_name(RUN_PROGRAM, decision.permitted_names), request, named, description),)
 
@@ -141,7 +145,7 @@ class Programs(Feature):
             named = self._names[key] = {names[name]: each for name, each in callable_ones.items()}
         return named
 
-    async def _stubs_of(self, named: Mapping[str, Entry], decision: Decision) -> list[Stub]:
+    async def _stubs_of(self, named: Mapping[str, Entry]) -> list[Stub]:
         """Return tools as functions, by their schemas in the catalog, without those that are gone."""
         stubs: list[Stub] = []
         for python_name, each in named.items():
@@ -153,6 +157,19 @@ class Programs(Feature):
                 stub = self._stubs[key] = stub_of(each.name, python_name, *about)
             stubs.append(stub)
         return stubs
+
+    async def _search_stub(self, decision: Decision) -> list[Stub]:
+        """Return the search for tools as a function, where its caller has one."""
+        name = free_name(TOOL_SEARCH, decision.permitted_names)
+        tool = await self.host.component("tool", name)
+        return [stub_of(name, TOOL_SEARCH, tool.parameters, None)] if isinstance(tool, OwnTool) else []
+
+    async def _signatures(self, request: Request, names: Sequence[str]) -> str:
+        """Return tools as functions, a line each; those that no program of this caller may call are left out."""
+        decision = await self.host.decide("tool", request.verdict)
+        by_name = {each.name: (python_name, each) for python_name, each in self._named(decision).items()}
+        found = dict(by_name[name] for name in names if name in by_name)
+        return compact_text(await self._stubs_of(found))
 
     def _functions(
         self, stubs: Sequence[Stub], named: Mapping[str, Entry], request: Request, program: str
@@ -171,7 +188,8 @@ class Programs(Feature):
             return value_of(result, is_wrapped=bool(schema and schema.get("x-fastmcp-wrap-result")))
 
         def function(stub: Stub) -> Function:
-            return Function(lambda *given: call(stub, *given), stub.tool_name, not named[stub.python_name].read_only)
+            writes = stub.python_name in named and not named[stub.python_name].read_only
+            return Function(lambda *given: call(stub, *given), stub.tool_name, writes)
 
         return {stub.python_name: function(stub) for stub in stubs}
 
@@ -191,7 +209,9 @@ class Programs(Feature):
         decision = await self.host.decide("tool", request.verdict)
         named = self._named(decision)
         words = words_in(code)
-        stubs = await self._stubs_of({name: each for name, each in named.items() if name in words}, decision)
+        stubs = await self._stubs_of({name: each for name, each in named.items() if name in words})
+        if TOOL_SEARCH in words and TOOL_SEARCH not in named:
+            stubs += await self._search_stub(decision)
         await refuse_what_fails(await self._workers.pool(), code, stubs)
         program = f"p_{token_hex(8)}"
         functions = self._functions(stubs, named, request, program)
@@ -218,7 +238,7 @@ class Programs(Feature):
         decision = await self.host.decide("tool", request.verdict)
         named = self._named(decision)
         the_same = {name: each for name, each in named.items() if paused.functions.get(name) == each.name}
-        stubs = await self._stubs_of(the_same, decision)
+        stubs = await self._stubs_of(the_same)
         functions = self._functions(stubs, named, request, paused.program)
         return await self._ended("", functions, request, paused.program, paused)
 

@@ -305,6 +305,19 @@ class CallOption:
     key: str
 
 
+@dataclass(frozen=True, slots=True)
+class SearchForm:
+    """Offered by a feature that writes the tools that a search found in a form of its own, where a caller asks for it.
+
+    Args:
+        name: what the caller gives as `as`.
+        write: returns the text on tools, by name, for the request of the search.
+    """
+
+    name: str
+    write: Callable[[Request, Sequence[str]], Awaitable[str]]
+
+
 class Reporting(Protocol):
     """Offered by a feature that has to get ready before a report on a query can be made without a running server."""
 

@@ -77,17 +77,22 @@ def unknown_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -
     return sorted(arguments.keys() - schema["properties"].keys())
 
 
-def search_definition(names: EntryNames, deferred: str) -> dict[str, Any]:
+def search_definition(names: EntryNames, deferred: str, forms: Iterable[str] = ()) -> dict[str, Any]:
     """Return `tool_search` as `tools/list` sends it.
 
     It is listed first, where a changed word costs a host its whole prompt cache: `deferred` must stay the same
     while the tools do.
+
+    Args:
+        forms: other forms than JSON schemas in which tools can be given.
     """
+    schema: dict[str, Any] = deepcopy(dict(TOOL_SEARCH_SCHEMA))
+    schema["properties"] |= {"as": {"enum": ["schema", *forms]}} if (forms := tuple(forms)) else {}
     text = TOOL_SEARCH_DESCRIPTION if names.call is not None else TOOL_SEARCH_DESCRIPTION.replace(_BY_CALL_TOOL, "")
     return {
         "name": names.search,
         "description": f"{_named(text, names)} {deferred}".rstrip(),
-        "inputSchema": deepcopy(dict(TOOL_SEARCH_SCHEMA)),
+        "inputSchema": schema,
     }
 
 

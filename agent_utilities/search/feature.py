@@ -25,7 +25,7 @@ from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.seam.components import origin_of
 from agent_utilities.seam.events import Event
 from agent_utilities.seam.feature import ALWAYS_LOADED, Answer, Feature, OwnTool
-from agent_utilities.seam.host import CallOption, Host
+from agent_utilities.seam.host import CallOption, Host, SearchForm
 from agent_utilities.seam.request import Call, Request, RequestOver
 from agent_utilities.seam.session import Session
 from agent_utilities.seam.verdict import Verdict
@@ -56,9 +56,10 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 
-def search_tool(names: EntryNames, text: str, answer: Answer) -> Tool:
+def search_tool(names: EntryNames, text: str, answer: Answer, forms: Sequence[SearchForm] = ()) -> Tool:
     """Return `tool_search` for one caller, with a text on what is deferred for them."""
-    return _entry_tool(search_definition(names, text), answer, ToolAnnotations(read_only_hint=True))
+    definition = search_definition(names, text, [form.name for form in forms])
+    return _entry_tool(definition, answer, ToolAnnotations(read_only_hint=True))
 
 
 def call_tool(names: EntryNames, options: Sequence[CallOption] = ()) -> Tool:
@@ -195,7 +196,7 @@ class ToolSearch(Feature):
         if permitted.names <= decision.visible_names:
             return []
         names = self._names(permitted, verdict)
-        search = search_tool(names, await self._text(permitted, names), partial(self._answer, request))
+        search = search_tool(names, await self._text(permitted, names), partial(self._answer, request), self._forms())
         entry_tools = [search, *([call_tool(names, self._options())] if names.call is not None else [])]
         return entry_tools[: verdict.preferences.deferral.max_tools]
 
@@ -205,7 +206,7 @@ class ToolSearch(Feature):
         names = self._names(permitted, request.verdict)
         match names.role(name):
             case "search":
-                return search_tool(replace(names, search=name), "", partial(self._answer, request))
+                return search_tool(replace(names, search=name), "", partial(self._answer, request), self._forms())
             case "call":
                 return call_tool(names, self._options())
         return None
@@ -214,6 +215,9 @@ class ToolSearch(Feature):
         """Return what a request permits, or None where nothing of it may be deferred."""
         permitted = await permitted_of(self.host, request.verdict) if _may_defer(request) else None
         return permitted if permitted is not None and permitted.may_defer else None
+
+    def _forms(self) -> Sequence[SearchForm]:
+        return self.host.offered(SearchForm)
 
     def _options(self) -> Sequence[CallOption]:
         return self.host.offered(CallOption)

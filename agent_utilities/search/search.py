@@ -20,7 +20,7 @@ from agent_utilities.query.feature import Query
 from agent_utilities.query.ranking.base import plain_matches
 from agent_utilities.runtime.waiting import in_daemon_thread
 from agent_utilities.seam.components import as_models_read, origin_of
-from agent_utilities.seam.host import Host
+from agent_utilities.seam.host import Host, SearchForm
 from agent_utilities.seam.request import Request
 from agent_utilities.search.active_set import NOT_RANKED, SearchEvent, Turns, kept
 from agent_utilities.search.entry_tools import SearchArguments, n_results, search_arguments
@@ -46,6 +46,9 @@ class Searches:
             ToolError: its arguments can't be read, or there is no such server for this caller.
         """
         started = time.perf_counter()
+        arguments = dict(arguments)
+        forms = {form.name: form for form in self._host.offered(SearchForm)}
+        form = forms.get(arguments.pop("as", "")) if arguments.get("as") in ("schema", *forms) else None
         try:
             result = await self._result(search_arguments(arguments), request, permitted, names)
         except InputError as error:
@@ -55,6 +58,9 @@ class Searches:
         self._host.notify(SearchEvent("tool_search", counts, result.cause, time.perf_counter() - started))
         if not selected_names(result.query):
             self._host.notify(ToolsSought(result.query, result.names, request))
+        if form is not None and result.names:
+            text = await form.write(request, result.names)
+            return ToolResult(f"{text}\n{result.cause}".rstrip(), meta={META_KEY: {"active": result.active}})
         return ToolResult(result.text, result.as_dict(), {META_KEY: {"active": result.active}})
 
     async def _result(

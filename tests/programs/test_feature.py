@@ -296,3 +296,29 @@ class TestWhatComesBack:
         [(n, given)] = rows(tmp_path / "usage.db", "SELECT sum(result_tokens), sum(given_tokens) FROM calls")
         assert n > 500
         assert given == 0
+
+
+class TestSearch:
+    async def test_a_search_gives_functions_on_request_in_a_fraction_of_the_tokens(self):
+        tracker = Tracker(MCP_TOOL_SEARCH="on")
+        async with tracker.client() as client:
+            schema, python = [
+                await client.call_tool("tool_search", {"query": "list issues", "as": form})
+                for form in ("schema", "python")
+            ]
+        said = python.content[0].text
+        assert said.startswith('list_issues(repo: str, page?: int, state?: "open"|"closed") -> {')
+        assert len(said) * 2 < len(schema.content[0].text)
+
+    async def test_a_program_may_search_and_calls_what_is_deferred(self):
+        tracker = Tracker(MCP_TOOL_SEARCH="on")
+        async with tracker.client() as client:
+            listed = [tool.name for tool in await client.list_tools()]
+            ended = await ran(client, "found = await tool_search(query='list issues')\n[t['name'] for t in found['tools']]")
+            called = await ran(client, "len((await list_issues(repo='a'))['items'])")
+            after = [tool.name for tool in await client.list_tools()]
+        assert "list_issues" in ended.text
+        assert called.texts == ["10"]
+        assert "list_issues" not in listed
+        assert "run_program" in listed
+        assert set(after) - set(listed) <= {"list_issues"}
