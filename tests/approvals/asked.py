@@ -20,7 +20,7 @@ from agent_utilities.seam.request import Request
 from tests.parts import part
 
 MODES = ["legacy", "2026-07-28"]
-ELICITS = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
+ELICITS: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
 FORM = mcp_types.ElicitRequest(
     params=mcp_types.ElicitRequestFormParams(
         message="Which branch?", requested_schema={"type": "object", "properties": {"branch": {"type": "string"}}}
@@ -56,7 +56,8 @@ def files(
         if ctx.request_state is None:
             return mcp_types.InputRequiredResult(input_requests={"branch": FORM}, request_state="branch of origin")
         answer = (ctx.input_responses or {}).get("branch")
-        return f"pushed {answer.content['branch']}" if isinstance(answer, mcp_types.ElicitResult) else "pushed nothing"
+        content = answer.content if isinstance(answer, mcp_types.ElicitResult) else None
+        return f"pushed {(content or {}).get('branch')}"
 
     @server.tool
     def boom() -> str:
@@ -124,12 +125,10 @@ class Batch(Feature):
                     if i in results:
                         continue
                     try:
-                        results[i] = (await self.host.make_call(request, tool, given, within="p_1"))["content"][0][
-                            "text"
-                        ]
+                        result = await self.host.make_call(request, tool, given, within="p_1")
+                        results[i] = result["content"][0]["text"]
                     except Asked as asked:
-                        assert isinstance(asked.question, str)
-                        questions[i] = asked.question
+                        questions[i] = str(asked.question)
                 if not questions:
                     return ToolResult(content=" | ".join(results[i] for i in range(len(calls))))
                 sent = await self.host.offered(Approver)[0].ask(request, list(questions.values()), "p_1", "resume p_1")
@@ -146,5 +145,5 @@ class Batch(Feature):
 async def until(holds: Callable[[], Any]) -> None:
     """Let others work until something holds."""
     async with asyncio.timeout(5):
-        while not holds():
+        while not holds():  # noqa: ASYNC110 - what is waited for is within a server, which sets no event
             await asyncio.sleep(0)

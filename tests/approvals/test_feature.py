@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from fastmcp import Client
+from mcp.shared.exceptions import MCPError
 
 from agent_utilities import SettingsError, create_mcp_server
 from agent_utilities.approvals.feature import ApprovalAnswered, ApprovalAsked, Approvals
@@ -21,6 +22,7 @@ from tests.every import every
 from tests.parts import part
 
 pytestmark = pytest.mark.anyio
+YES = {"agent-utilities-approval": {"action": "accept", "content": {"answer": "yes"}}}
 
 
 class TestWhatIsAsked:
@@ -77,7 +79,7 @@ class TestWhatIsAsked:
             await called(client, "remove", path="/a")
         assert made == []
 
-    async def test_nothing_is_imported_where_nothing_is_asked(self):
+    def test_nothing_is_imported_where_nothing_is_asked(self):
         code = """
 import asyncio, sys
 from fastmcp import Client
@@ -176,7 +178,7 @@ class TestAnAnswer:
         assert len(person.read) == 2
 
     async def test_for_the_session_is_offered_for_no_destructive_tool_and_not_without_a_session(self):
-        server, made = files("writes")
+        server, _ = files("writes")
         person = Person("yes")
         async with Client(server, mode="legacy", elicitation_handler=person) as client:
             await called(client, "remove", path="/a")
@@ -240,7 +242,7 @@ class TestAnAnswer:
         assert made == []
 
     async def test_so_many_questions_of_one_caller_are_open_at_once(self):
-        server, made = files()
+        server, _ = files()
         n_asked, go = 0, asyncio.Event()
 
         async def slow(*_: Any) -> Any:
@@ -272,13 +274,11 @@ class TestTwoRounds:
     async def sent(self, client: Client[Any], name: str, arguments: dict[str, Any], **more: Any) -> Any:
         return await client.session.call_tool(name, arguments, allow_input_required=True, **more)
 
-    YES = {"agent-utilities-approval": {"action": "accept", "content": {"answer": "yes"}}}
-
     async def test_an_answer_is_taken_once(self):
         server, made = files()
         async with Client(server, mode="2026-07-28", elicitation_handler=Person("yes")) as client:
             first = await self.sent(client, "remove", {"path": "/a"})
-            more = {"request_state": first.request_state, "input_responses": self.YES}
+            more = {"request_state": first.request_state, "input_responses": YES}
             for _ in range(3):
                 again = await self.sent(client, "remove", {"path": "/a"}, **more)
         assert (made, again.result_type) == (["remove /a"], "input_required")
@@ -308,7 +308,7 @@ class TestTwoRounds:
         server, made = files()
         async with Client(server, mode="2026-07-28", elicitation_handler=Person("yes")) as client:
             first = await self.sent(client, "remove", {"path": "/a"})
-            more = {"request_state": first.request_state, "input_responses": self.YES}
+            more = {"request_state": first.request_state, "input_responses": YES}
             await asyncio.gather(*(self.sent(client, "remove", {"path": "/a"}, **more) for _ in range(5)))
         assert made == ["remove /a"]
 
@@ -316,10 +316,10 @@ class TestTwoRounds:
         server, made = files()
         async with Client(server, mode="2026-07-28", elicitation_handler=Person("yes")) as client:
             first = await self.sent(client, "remove", {"path": "/a"})
-            again = await self.sent(client, "remove", {"path": "/a"}, input_responses=self.YES)
+            again = await self.sent(client, "remove", {"path": "/a"}, input_responses=YES)
             assert again.result_type == "input_required"
-            with pytest.raises(Exception, match="requestState"):
-                more = {"request_state": first.request_state, "input_responses": self.YES}
+            more = {"request_state": first.request_state, "input_responses": YES}
+            with pytest.raises(MCPError, match="requestState"):
                 await self.sent(client, "remove", {"path": "/etc"}, **more)
         assert made == []
 
@@ -327,7 +327,7 @@ class TestTwoRounds:
         server, made = files()
         async with Client(server, mode="2026-07-28", elicitation_handler=Person("yes")) as client:
             for state in ('agent-utilities/approval ["go", "a", null]', "x"):
-                with pytest.raises(Exception, match="requestState"):
+                with pytest.raises(MCPError, match="requestState"):
                     await self.sent(client, "remove", {"path": "/a"}, request_state=state)
         assert made == []
 
@@ -343,7 +343,7 @@ class TestTwoRounds:
         server, made = files()
         async with Client(server, mode="2026-07-28", elicitation_handler=Person("yes")) as client:
             first = await self.sent(client, "push", {})
-            second = await self.sent(client, "push", {}, request_state=first.request_state, input_responses=self.YES)
+            second = await self.sent(client, "push", {}, request_state=first.request_state, input_responses=YES)
             assert list(second.input_requests) == ["branch"]
             branch = {"branch": {"action": "accept", "content": {"branch": "main"}}}
             more = {"request_state": second.request_state, "input_responses": branch}
@@ -493,7 +493,7 @@ class TestBesideOthers:
     async def test_what_is_asked_for_costs_no_quota(self, mode: str, tmp_path: Path):
         file = tmp_path / "agent-utilities.toml"
         file.write_text("[quota]\ncalls_per_minute = 2\n")
-        server, made = files(MCP_CONFIG_FILE=str(file))
+        server, _ = files(MCP_CONFIG_FILE=str(file))
         async with Client(server, mode=mode) as client:
             for _ in range(5):
                 await called(client, "remove", path="/a")

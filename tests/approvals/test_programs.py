@@ -66,7 +66,7 @@ class TestAsked:
 
     @every("mode", MODES)
     async def test_without_a_client_that_can_be_asked_it_waits_on_the_page_and_says_how_to_go_on(self, mode: str):
-        server, made, _ = serving()
+        server, _, _ = serving()
         async with Client(server, mode=mode) as client:
             text = await called(client, "batch", calls=CALLS)
             assert ("/page/approvals" in text, "resume p_1" in text) == (True, True)
@@ -81,7 +81,7 @@ class TestAsked:
     async def test_an_operators_rule_that_wants_the_page_holds_in_programs_too(self, mode: str, tmp_path: Any):
         file = tmp_path / "agent-utilities.toml"
         file.write_text('[approve]\nhow = "page"\n')
-        server, made, _ = serving("", MCP_CONFIG_FILE=str(file))
+        server, _, _ = serving("", MCP_CONFIG_FILE=str(file))
         person = Person("yes")
         async with Client(server, mode=mode, elicitation_handler=person) as client:
             text = await called(client, "batch", calls=CALLS)
