@@ -32,7 +32,7 @@ _PARK_AFTER_S = 0.02
 """Seconds for which a waiting program keeps its worker: to take its state and give it back costs half a millisecond."""
 _PARKED_BYTES = 4 << 20
 """The largest state that is taken out of a worker while calls are made: of those who keep more, only so many run."""
-_MEMORY, _N_TURNS, _TURN_S, _CLOSED_S = 256 << 20, 2_000, 30.0, 0.05
+MEMORY, _N_TURNS, _TURN_S, _CLOSED_S = 256 << 20, 2_000, 30.0, 0.05
 _LONGEST_ERROR = 2_000
 _LOST = "the worker that ran it has ended: the program or its values were too much for it"
 
@@ -218,7 +218,7 @@ class Workers:
         """Give a worker to one program for a `with` block; wait where all are busy."""
         memory_and_time: Any = {
             "max_feed_duration_secs": limits.own_s,
-            "max_memory": _MEMORY,
+            "max_memory": MEMORY,
             "max_suspensions": _N_TURNS,
         }
         async with (await self.pool()).checkout(limits=memory_and_time) as session:
@@ -453,10 +453,10 @@ class _Running:
                 logger.exception("a call of %r that a program made failed, and whether it was made is not known", name)
                 return _error(f"{name}: it failed, and may have been made")
             made.outcome = "ok"
-        self.data_bytes += n_bytes
-        if self.data_bytes > self.limits.data_bytes:
+        if self.data_bytes + n_bytes > self.limits.data_bytes:
             most = f"{self.limits.data_bytes:,} bytes that results bring into a program"
             return _error(f"{name}: its result of {n_bytes:,} bytes is beyond the {most}; ask for less of it")
+        self.data_bytes += n_bytes
         return {"return_value": value}
 
     async def _settled(self, within_s: float | None = None) -> dict[int, Any]:
