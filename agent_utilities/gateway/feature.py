@@ -35,18 +35,10 @@ from agent_utilities.gateway.upstreams.supervision.upstreams import reach
 from agent_utilities.policy.bounds import Bounds
 from agent_utilities.protocol.fit import SKILLS_EXTENSION
 from agent_utilities.runtime.waiting import Deadline, in_daemon_thread
+from agent_utilities.seam import host as seam
 from agent_utilities.seam.events import Event, Pinned, PolicyChanged, SessionEnded, ToolsChanged, UpstreamsRenewed
 from agent_utilities.seam.feature import NOT_TAKEN, Feature
-from agent_utilities.seam.host import (
-    ApproveSource,
-    Completions,
-    Host,
-    Pending,
-    QuotaSource,
-    ResultSource,
-    WireMiddleware,
-    find,
-)
+from agent_utilities.seam.host import Completions, Host, Pending, QuotaSource, ResultSource, WireMiddleware, find
 from agent_utilities.seam.request import Call, Request
 from agent_utilities.seam.verdict import UnderVerdict
 from agent_utilities.selection.active import AUTO
@@ -102,9 +94,8 @@ class Upstreams(Feature):
     def attach(self, host: Host) -> None:
         """List components from the upstreams' snapshots; nothing is started yet."""
         super().attach(host)
-        operator = host.operator
+        operator, folder = host.operator, host.operator.settings.gateway_folder
         host.notify(_pinned(self.config))
-        folder = operator.settings.gateway_folder
         self._store = SnapshotStore(gateway_folder("snapshots", folder))
         self.upstreams = Supervised(
             self._for_everybody(),
@@ -127,9 +118,9 @@ class Upstreams(Feature):
         host.offer(Pending, lambda: self)
         host.offer(QuotaSource, lambda: self)
         host.offer(ResultSource, lambda: ResultSource(self.result_rules))
-        host.offer(ApproveSource, lambda: ApproveSource(self.approve_rules))
-        unseen = filter(is_unseen, self.upstreams)
-        self._late = {each.config.digest for each in unseen if self._store.is_late(each.config)}
+        host.offer(seam.ApproveSource, lambda: seam.ApproveSource(self.approve_rules))
+        unseen = [each.config for each in self.upstreams if is_unseen(each)]
+        self._late = {config.digest for config in unseen if self._store.is_late(config)}
 
     def quotas(self) -> Mapping[str, Quota]:
         """Return the quotas in the upstreams' configuration, by name."""
@@ -146,11 +137,9 @@ class Upstreams(Feature):
     async def bring_about(self) -> None:
         """Start and stop upstreams to match the configuration and the further servers of features."""
         await self.upstreams.reload(self._for_everybody())
-        if (quotas := self.quotas()) and all(each.name != "quotas" for each in self.host.offered(Feature)):
-            why = "there were none at the start; with any under [quota] in your settings file they are"
-            logger.warning("the quotas of %s are not held: %s", ", ".join(quotas), why)
-        if (asked := self.approve_rules()) and all(each.name != "approvals" for each in self.host.offered(Feature)):
-            logger.error("nobody is asked for `approve` of %s before the gateway starts anew", ", ".join(asked))
+        for name, what in (("quotas", self.quotas()), ("approvals", self.approve_rules())):
+            if what and all(each.name != name for each in self.host.offered(Feature)):
+                logger.warning("the %s of %s are held once the gateway starts anew", name, ", ".join(what))
 
     def _for_everybody(self) -> GatewayConfig:
         """Return the configuration of what runs for all callers alike, without servers of callers' own logins.
@@ -180,9 +169,7 @@ class Upstreams(Feature):
 
         Over stdio it ends with its parent process.
         """
-        if (
-            len(self._every()) > len(self.config.upstreams) or self.of_callers()
-        ):  # over what is served was not known before
+        if len(self._every()) > len(self.config.upstreams) or self.of_callers():  # not known before it was served
             await self.bring_about()
         started_s = asyncio.get_running_loop().time() if self._started_s is None else self._started_s
         self._first_lists_end_s = started_s + self.host.operator.settings.first_list_s

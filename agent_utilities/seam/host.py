@@ -254,22 +254,15 @@ class Completions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ResultSource:
-    """Offered by a feature whose configuration says how results of its servers' tools are shortened.
-
-    Args:
-        rules: returns the rules, by server and by the tool's own name there.
-    """
+    """Offered by a feature whose configuration says how results of its servers' tools are shortened."""
 
     rules: Callable[[], Mapping[str, Mapping[str, ResultRule]]]
+    """Returns the rules, by server and by the tool's own name there."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApproveSource:
-    """Offered by a feature whose configuration says which tools of its servers are called after a person's yes alone.
-
-    Args:
-        rules: returns the rules, by server; names of tools are the server's own.
-    """
+    """Offered by a feature whose configuration says, by server, which of its tools are called after a person's yes."""
 
     rules: Callable[[], Mapping[str, ApproveRule]]
 
@@ -285,8 +278,7 @@ class Approver(Protocol):
         Args:
             request: the call on whose behalf the others are made; it may bring the answers (`inputResponses`).
             questions: the ids, as `Asked.question` has them.
-            state: the `requestState` of an input-required result.
-            resume: what its caller is told to do, where they are asked elsewhere.
+            state, resume: the `requestState` of a result that asks; what its caller is to do after a yes elsewhere.
         """
 
 
