@@ -14,7 +14,7 @@ from agent_utilities.selection.channels import FIELDS, Field
 from agent_utilities.selection.merge import SEARCHING
 from agent_utilities.settings import Settings, variable
 from tests.docs.house import house
-from tests.docs.transcripts import results
+from tests.docs.transcripts import programs, results
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -55,6 +55,7 @@ def settings() -> str:
 TABLES = {
     "channels": channels,
     "house": house,
+    "programs": programs,
     "results": results,
     "settings": settings,
     "tool_search": tool_search,
@@ -64,6 +65,7 @@ PAGES = {
     REFERENCE / "settings.md": ("settings",),
     DESIGN: ("house",),
     TOOL_SEARCH: ("tool_search",),
+    ROOT / "docs/programs.md": ("programs",),
     ROOT / "docs/results.md": ("results",),
 }
 """The pages, each with the tables that are on it."""

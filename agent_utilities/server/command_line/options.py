@@ -104,6 +104,7 @@ class Options:
         auth_base_url: The server's URL without /mcp, as callers reach it.
         auth_client_id: The server's own client at the issuer; its secret is MCP_AUTH_CLIENT_SECRET alone.
         no_match: What a query lists that nothing answers: all (default), or search (over 50 tools).
+        programs: Whether models may run programs over tools that only read, or over all; off by default.
     """
 
     transport: Annotated[Transport | None, option("-t", "--transport", metavar="KIND", env="FASTMCP_TRANSPORT")] = None
@@ -132,6 +133,7 @@ _SETTINGS = (
     _setting("auth_client_id", str, "ID", panel=_NETWORK, few=True),
     _setting("selection_policy", Literal["narrow", "override"], "POLICY", panel=_NETWORK, few=True),
     _setting("no_match", Literal["all", "search"], "MODE", panel=_LISTED, few=True),
+    _setting("programs", Literal["off", "read", "all"], "MODE", panel=_BOUNDS, few=True),
 )
 
 
