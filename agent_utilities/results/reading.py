@@ -45,9 +45,9 @@ READ_RESULT_SCHEMA: Mapping[str, Any] = {
 _TAKES = "it takes result, and select, find, start, count or unit"
 _NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.0*)?\Z", re.ASCII)
 _MOST_PLACES = 10_000
-_LEAST_SHARES, _MOST_SHARES, _MOST_OF_MANY = 4, 8, 1_200
+_SHARES, _MOST_OF_MANY = 8, 1_200
 """Places whose items share a budget evenly; where there are more, the others follow by another call. A place in no item
-has a fourth at most, since what is meant is near it, and so many bytes where an even share is less."""
+has such a share at most, since what is meant is near it, and so many bytes where an even share is less."""
 _LABEL = 64
 """Bytes of the line before a place."""
 _STEP = 1 << 18
@@ -205,8 +205,8 @@ def _places(whole: Whole, asked: Arguments, handle: str, further: Callable[..., 
 
     def make(n_bytes: int) -> Shown:
         body, after, n_places = list[str](), -1, last - first
-        n_item = max(1, n_bytes // min(n_places, _MOST_SHARES) - _LABEL)
-        n_around = max(n_bytes // max(n_places, _LEAST_SHARES) - _LABEL, min(n_item, _MOST_OF_MANY))
+        n_item = max(1, n_bytes // min(n_places, _SHARES) - _LABEL)
+        n_around = max(n_bytes // max(n_places, _SHARES) - _LABEL, min(n_item, _MOST_OF_MANY))
         for i in range(first, last):
             if places[i][0] < after:
                 continue
