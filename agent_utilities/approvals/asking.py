@@ -65,7 +65,8 @@ def message_of(questions: Sequence[Question]) -> str:
     """Return what a person reads before they answer; nothing in it comes from the tool but its name."""
     n, room = len(questions), max(_LEAST_SHOWN, _SHOWN // len(questions))
     texts = [
-        f"{each.tool} of {each.server}, with (sha256 {each.digest})\n{fitted(each.shown, room)}" for each in questions
+        f"{each.tool} of {each.server}, with these arguments (sha256 {each.digest}):\n{fitted(each.shown, room)}"
+        for each in questions
     ]
     if n == 1:
         return f"May this tool be called?\n\n{texts[0]}"

@@ -17,7 +17,7 @@ COMMANDS = {
     "explain": ("explain", "Ask a running server what a caller sees, and say why."),
     "context": ("context", "Ask a running server what of it is in an agent's prompt, and what that costs."),
     "page": ("page", "Open the page of a running server in your browser."),
-    "approve": ("approve", "List the calls that wait for a person's yes, and answer them."),
+    "approve": ("approve", "List the calls that wait for a person's yes at a running server, or answer one of them."),
     "connect": ("connect", "Print what a client's configuration needs for a server or gateway, or write it there."),
     "new": ("new", "Make a new server package that passes its own tests."),
     "eval": ("evaluation.run", "Rank the tools that answer requests, and say how well."),

@@ -14,7 +14,7 @@ from agent_utilities.selection.channels import FIELDS, Field
 from agent_utilities.selection.merge import SEARCHING
 from agent_utilities.settings import Settings, variable
 from tests.docs.house import house
-from tests.docs.transcripts import programs, results
+from tests.docs.transcripts import approvals, programs, results
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -53,6 +53,7 @@ def settings() -> str:
 
 
 TABLES = {
+    "approvals": approvals,
     "channels": channels,
     "house": house,
     "programs": programs,
@@ -65,6 +66,7 @@ PAGES = {
     REFERENCE / "settings.md": ("settings",),
     DESIGN: ("house",),
     TOOL_SEARCH: ("tool_search",),
+    ROOT / "docs/approvals.md": ("approvals",),
     ROOT / "docs/programs.md": ("programs",),
     ROOT / "docs/results.md": ("results",),
 }

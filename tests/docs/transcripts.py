@@ -110,6 +110,31 @@ async def _programs() -> str:
     return f"```text\n{chr(10).join(parts)}\n```"
 
 
+def approvals() -> str:
+    """The transcript of a call that waits on the page, and of the form that a client shows for it."""
+    return asyncio.run(_approvals())
+
+
+async def _approvals() -> str:
+    given = {"path": "reports/\u202efdp.exe", "force": True}
+    call = 'remove(path="reports/\\u202efdp.exe", force=True)'
+    parts: list[str] = []
+    for answer in (None, "yes", "no"):
+        server = create_mcp_server("files", environ={"MCP_APPROVE": "destructive", "MCP_GRAPH": "off"})
+
+        @server.tool
+        def remove(path: str, force: bool = False) -> str:
+            return "removed"
+
+        async def says(message: str, *_: Any, answer: str | None = answer) -> Any:
+            parts.append(f"{message}\n[no] [yes]: {answer}\n")
+            return {"answer": answer}
+
+        async with Client(server, elicitation_handler=None if answer is None else says) as client:
+            parts.append(_said(call, await client.call_tool("remove", given, raise_on_error=False)))
+    return f"```text\n{re.sub(r'[(][a-z2-7]{32}[)]', '(…)', chr(10).join(parts))}\n```"
+
+
 def _said(call: str, result: Any) -> str:
     texts = [block.text for block in result.content if block.type == "text"]
     return "\n".join([f"> {call}", *texts, ""])
