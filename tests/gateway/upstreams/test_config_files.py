@@ -211,6 +211,7 @@ class TestOfOurOwn:
             "maxCallSeconds": 10,
             "maxMessageBytes": 2**20,
             "quota": {"callsPerMinute": 11, "calls_at_once": 12},
+            "approve": ["write_*"],
             "results": {"read": {"select": "[].title", "tokens": 900}},
         }
         upstream = only(config_of(tmp_path / "mcp.json", {"mcpServers": {"x": server}}))
@@ -241,6 +242,7 @@ class TestOfOurOwn:
             "max_call_s": 10,
             "max_message_bytes": 2**20,
             "quota": {"calls_per_minute": 11, "bytes_per_minute": None, "calls_at_once": 12},
+            "approve": {"tools": ("write_*",), "tags": (), "how": "auto", "by": "any"},
             "results": {"read": {"select": "[].title", "tokens": 900, "compact": False}},
         }
         override = upstream.overrides["read"]
