@@ -70,7 +70,7 @@ class Asks(Feature):
 
     async def admit(self, request: Request, call: Call) -> None:
         if call.name == "write" and self.waits:
-            result = {"content": [{"type": "text", "text": "it waits"}], "isError": True}
+            result = {"resultType": "complete", "content": [{"type": "text", "text": "it waits"}], "isError": True}
             raise Asked(result, "q_1" if request.within else None)
 
     async def after_request(self, request: Request, result: dict[str, Any], call: Call | None) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class TestTheVerdict:
         async with Client(server(No())) as client:
             assert await make(client, "read") == ["! not in programs"]
 
-    async def test_the_request_in_force_is_the_callers_again_afterwards(self):
+    async def test_the_request_in_force_is_the_calls_own_and_then_the_callers_again(self):
         found: list[str] = []
 
         class Sees(Feature):
@@ -182,18 +182,13 @@ class TestTheVerdict:
             async def after_request(
                 self, request: Request, result: dict[str, Any], call: Call | None
             ) -> dict[str, Any]:
-                within = request_in_force()
-                if call is not None and within is not None:
-                    found.append(f"{call.name} {within.params.get('name')} {request.within}")
+                if call is not None and (in_force := request_in_force()) is not None:
+                    found.append(f"{call.name} {in_force.params['name']} {in_force.within}".strip())
                 return result
 
         async with Client(server(Sees())) as client:
-            await make(client, "read", "read")
-        assert found == ["read make p_1", "read make p_1", "make make "] or found == [
-            "read read p_1",
-            "read read p_1",
-            "make make ",
-        ]
+            await make(client, "read", "write")
+        assert found == ["read read p_1", "write write p_1", "make make"]
 
 
 class TestMiddlewareOfTheAuthors:
@@ -226,18 +221,20 @@ class TestMiddlewareOfTheAuthors:
 
 class TestQuotas:
     @every("mode", MODES)
-    async def test_each_counts(self, mode: str, tmp_path: Path):
-        async with Client(server(MCP_CONFIG_FILE=quota(tmp_path, 3)), mode=mode) as client:
+    async def test_each_counts_and_the_tool_that_makes_them_does_not(self, mode: str, tmp_path: Path):
+        async with Client(server(MCP_CONFIG_FILE=quota(tmp_path, 2)), mode=mode) as client:
             texts = await make(client, "read", "read", "read")
         assert texts[:2] == ["read x", "read x"]
-        assert texts[2].startswith("! refused by a quota: you may have 3 calls a minute")
+        assert texts[2].startswith("! refused by a quota: you may have 2 calls a minute")
 
     async def test_one_that_is_asked_for_does_not(self, tmp_path: Path):
         asks = Asks()
-        async with Client(server(asks, MCP_CONFIG_FILE=quota(tmp_path, 3))) as client:
+        async with Client(server(asks, MCP_CONFIG_FILE=quota(tmp_path, 1))) as client:
             assert await make(client, *["write"] * 9) == ["asked q_1"] * 9
             asks.waits = False
-            assert await make(client, "write") == ["wrote x"]
+            first, then = await make(client, "write", "write")
+        assert first == "wrote x"
+        assert then.startswith("! refused by a quota")
 
     async def test_one_of_a_tool_is_its_own(self, tmp_path: Path):
         text = '[quota.tools."write"]\ncalls_per_minute = 1\n'
