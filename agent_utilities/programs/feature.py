@@ -226,7 +226,8 @@ class Programs(Feature):
         owner = _owner(request)
         kept = await self._paused.get(handle, owner)
         if kept is None:
-            raise InputError("no program waits", handle, f"{RUN_PROGRAM}: resume", "it has gone on, or waited too long")
+            hint = "it has gone on, waited too long, or can't be read now"
+            raise InputError("no program waits", handle, f"{RUN_PROGRAM}: resume", hint)
         paused = Paused.from_bytes(kept.content)
         if (result := await self._asked(paused, handle, request)) is not None:
             return result
@@ -239,6 +240,8 @@ class Programs(Feature):
         named = self._named(decision)
         the_same = {name: each for name, each in named.items() if paused.functions.get(name) == each.name}
         stubs = await self._stubs_of(the_same)
+        if TOOL_SEARCH in paused.functions and TOOL_SEARCH not in named:
+            stubs += await self._search_stub(decision)
         functions = self._functions(stubs, named, request, paused.program)
         return await self._ended("", functions, request, paused.program, paused)
 

@@ -17,10 +17,13 @@ from fastmcp.tools.base import Tool, ToolResult
 from agent_utilities import Feature, create_mcp_server
 from agent_utilities.programs.feature import Programs
 from agent_utilities.programs.running import Limits
+from agent_utilities.seam.feature import Asked
+from agent_utilities.seam.request import Call, Request
 from tests.approvals.asked import Person
 from tests.every import every
 from tests.parts import part
 from tests.programs.servers import MODES, Ran, Tracker, ran
+from tests.programs.test_pauses import handle_in, said_yes
 
 pytest.importorskip("pydantic_monty")
 pytestmark = [pytest.mark.anyio, pytest.mark.outside, pytest.mark.timeout(120)]
@@ -375,6 +378,56 @@ class TestWhatIsDenied:
                 )
         assert texts[0] == texts[1]
         assert texts[0][0] == "mine"
+
+
+async def test_a_name_is_of_the_same_tool_before_and_after_a_program_waits():
+    """`get-it` would have the name of `get_it` once that is denied."""
+    tracker = quick()
+    tracker.server.tool(lambda: "mine", name="get_it", annotations={"readOnlyHint": True})
+    tracker.server.tool(lambda: "another's", name="get-it", annotations={"readOnlyHint": True})
+    async with tracker.client(answer=None) as client:
+        handle = handle_in(await ran(client, "await get_it()\nawait write(path='a', text='b')\nawait get_it()"))
+        await said_yes(tracker.server)
+        tracker.server.disable(names={"get_it"})
+        found = await ran(client, "", resume=handle)
+    assert "name 'get_it' is not defined" in found.text
+    assert "another's" not in found.text
+
+
+async def test_a_tool_that_is_gone_once_a_program_goes_on_fails_there_with_what_was_made():
+    tracker = quick()
+    async with tracker.client(answer=None) as client:
+        handle = handle_in(await ran(client, "await count(n=1)\nawait write(path='a', text='b')"))
+        await said_yes(tracker.server)
+        tracker.server.disable(names={"write"})
+        found = await ran(client, "", resume=handle)
+    assert "name 'write' is not defined" in found.text
+    assert '{"tool": "count", "calls": 1}' in found.text
+    assert tracker.calls == [("count", 1)]
+
+
+class Always(Feature):
+    """Asks a question that nobody answers."""
+
+    name = "always"
+
+    def __init__(self, question: str | None) -> None:
+        self.question = question
+
+    async def admit(self, request: Request, call: Call) -> None:
+        if call.name == "count":
+            raise Asked({"resultType": "complete", "content": [], "isError": True}, self.question)
+
+
+@every(("question", "said"), [(None, "call it by itself"), ("q_1", "wait for an answer that nobody can give")])
+async def test_a_question_that_nobody_can_answer_ends_it_soon(question: str | None, said: str):
+    tracker = quick(Always(question))
+    async with tracker.client() as client:
+        async with asyncio.timeout(10):
+            found = await ran(client, "await labels()\nawait count(n=1)")
+    assert found.is_error
+    assert said in found.text
+    assert tracker.calls == []
 
 
 EVIL = "x): ...\nimport os\nasync def evil(*, y: int"
