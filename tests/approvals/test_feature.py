@@ -79,6 +79,7 @@ class TestWhatIsAsked:
             await called(client, "remove", path="/a")
         assert made == []
 
+    @pytest.mark.outside
     def test_nothing_is_imported_where_nothing_is_asked(self):
         code = """
 import asyncio, sys

@@ -48,6 +48,7 @@ async def web_with(server: AgentServer, **options: Any) -> AsyncIterator[httpx2.
 
 
 class TestAStream:
+    @pytest.mark.outside
     @every("mode", MODES)
     @every(("answer", "said"), [("yes", "removed /a"), ("no", "the answer was no")])
     def test_carries_question_and_answer_in_the_middle_of_a_call_or_by_its_result(self, answer, said, mode):
@@ -229,6 +230,7 @@ mcp.run(show_banner=False)
 
 
 class TestAGateway:
+    @pytest.mark.outside
     @every(("mode", "approve"), [("legacy", "d*"), ("2026-07-28", {"tools": "writes"})])
     async def test_asks_for_what_a_servers_entry_names_by_the_servers_own_names(self, approve, mode, tmp_path: Path):
         import sys
@@ -251,6 +253,7 @@ class TestAGateway:
         assert ("approve" in config.problems[0], "how" in config.problems[0]) == (True, True)
 
 
+@pytest.mark.outside
 class TestTheCommand:
     @pytest.fixture
     def approve(self, capfd: pytest.CaptureFixture[str]) -> Callable[..., Done]:
