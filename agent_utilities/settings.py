@@ -217,7 +217,7 @@ class Settings(BaseModel):
     """
     programs: Literal["off", "read", "all"] = "off"
     """Whether models may run programs over the tools that they may use: over those that only read, or over all; needs
-    `agent-utilities[programs]`."""
+    `pydantic-monty`."""
     features: str = ""
     """Features of other packages that are put in, by their names, such as `office-hours`; in a file a list."""
 

@@ -11,9 +11,9 @@ from pydantic_core import to_json
 
 from agent_utilities.errors import InputError
 from agent_utilities.policy.entry_names import RUN_PROGRAM
-from agent_utilities.programs.checking import MAX_CODE
-from agent_utilities.programs.running import CallError, Ended, Limits, ledger_of
+from agent_utilities.programs.program import CallError, Ended, Limits, ledger_of
 from agent_utilities.programs.stubs import MODULES
+from agent_utilities.programs.unsupported import MAX_CODE
 
 _MOST = 2_000
 """Characters of the description: some hosts show no more."""

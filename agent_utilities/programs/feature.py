@@ -23,16 +23,8 @@ from agent_utilities.policy.decision import Decision
 from agent_utilities.policy.entry_names import RUN_PROGRAM, TOOL_SEARCH, free_name
 from agent_utilities.programs.checking import refuse_what_fails, words_in
 from agent_utilities.programs.described import RUN_PROGRAM_SCHEMA, described, texts_of, value_of, wanted_of
-from agent_utilities.programs.running import (
-    N_WORKERS,
-    CallError,
-    Function,
-    Limits,
-    Paused,
-    ProgramError,
-    Workers,
-    run,
-)
+from agent_utilities.programs.program import CallError, Function, Limits, Paused, ProgramError
+from agent_utilities.programs.running import N_WORKERS, Workers, run
 from agent_utilities.programs.stubs import Stub, arguments_of, compact_text, python_names, stub_of
 from agent_utilities.results.feature import owner_of
 from agent_utilities.results.kept import Kept, Owner
@@ -75,7 +67,7 @@ class Programs(Feature):
             SettingsError: it is not.
         """
         if find_spec("pydantic_monty") is None:
-            hint = "pip install 'agent-utilities[programs]'"
+            hint = "pip install 'pydantic-monty>=1.4,<1.5'"
             raise SettingsError("programs need pydantic-monty", self._mode, "programs", hint)
 
     async def run(self) -> None:

@@ -10,7 +10,8 @@ from agent_utilities.errors import InputError
 from agent_utilities.policy.entry_names import RUN_PROGRAM, free_name
 from agent_utilities.programs.checking import refuse_what_fails, words_in
 from agent_utilities.programs.described import RUN_PROGRAM_SCHEMA, described, texts_of, value_of, wanted_of
-from agent_utilities.programs.running import CallError, Ended, Function, Limits, ProgramError, Workers, run
+from agent_utilities.programs.program import CallError, Ended, Function, Limits, ProgramError
+from agent_utilities.programs.running import Workers, run
 from agent_utilities.programs.stubs import Stub, arguments_of, python_names, stub_of
 from agent_utilities.results.routed import ShortResult, TextBlock, as_sent
 

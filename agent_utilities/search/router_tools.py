@@ -28,7 +28,7 @@ from agent_utilities.catalog.model import Catalog, Entry, entry
 from agent_utilities.errors import AgentUtilitiesError, InputError, SelectionError, SettingsError
 from agent_utilities.policy.curation import NO_PREFERENCES, Preferences, preferences_of
 from agent_utilities.policy.decision import Permitted, decide
-from agent_utilities.policy.deferral import fitting
+from agent_utilities.policy.deferral import fitting, is_frozen, is_new_turn
 from agent_utilities.policy.entry_names import entry_names
 from agent_utilities.query.ranking.base import Index
 from agent_utilities.search.entry_tools import DeferredTool, call_definition, deferred_text, search_definition
@@ -294,6 +294,17 @@ def _prefix(tool: Entry) -> str:
     """Return the longest of a tool's tags that its name begins with; empty where it begins with none."""
     name = fold(tool.name)
     return max((tag for tag in tool.tags if name.startswith(f"{tag}_")), key=len, default="")
+
+
+def why_no_turn(permitted: Permitted, active: Active, query: str) -> str:
+    """Return why words open no turn; empty where they do."""
+    if not permitted.defers:
+        return "nothing is deferred"
+    if not query:
+        return "no words"
+    if is_frozen(active, permitted.deferral):
+        return f"frozen after turn {active.n_turns}"
+    return "" if is_new_turn(active, query, permitted.deferral) else "the words of the last turn"
 
 
 def result_budget(tokens: int | str) -> int:

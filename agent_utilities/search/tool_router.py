@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from agent_utilities.catalog.context import ContextReport
 from agent_utilities.errors import InputError, SettingsError
-from agent_utilities.policy.deferral import Change, is_frozen, is_new_turn
+from agent_utilities.policy.deferral import Change, is_frozen
 from agent_utilities.policy.entry_names import CALL_TOOL
 from agent_utilities.query.ranking.base import Ranker
 from agent_utilities.runtime.waiting import in_daemon_thread
@@ -25,6 +25,7 @@ from agent_utilities.search.router_tools import (
     preferences_of_arguments,
     result_budget,
     result_text,
+    why_no_turn,
 )
 from agent_utilities.search.search_result import SearchResult, nearest_names, search_result, selected_names
 from agent_utilities.search.shared_tools import SharedTools, open_better, rank
@@ -65,7 +66,7 @@ class ToolRouter:
         result_tokens: the most tokens of a result, `auto` for 8,000, or `off`: what is longer is shortened, and
             `read_result`, which is listed then, reads the rest.
         programs: `read` or `all`: `run_program`, which is listed then, runs programs over the tools that say they only
-            read, or over all; it needs `agent-utilities[programs]`. `off` for none.
+            read, or over all; it needs `pydantic-monty`. `off` for none.
 
     Raises:
         InputError: an argument can't be meant.
@@ -150,7 +151,7 @@ class ToolRouter:
 
     def knows(self, name: str) -> bool:
         """Whether a name is an entry tool's or one of the router's tools, and not one of the host's own."""
-        is_own = self._routed.entry.role(name) is not None or self._reads(name) or self._is_runner(name)
+        is_own = self._routed.entry.role(name) is not None or self._answers(name) is not None
         return is_own or self._own_name(name) is not None
 
     def name_of(self, name: str) -> str:
@@ -172,8 +173,11 @@ class ToolRouter:
             self._kept = RoutedResults(self._tokens, {*self._routed.names, *self._routed.host_tools})
         return self._kept
 
-    def _reads(self, name: str) -> bool:
-        return self._results is not None and name == self._results.reader
+    def _answers(self, name: str) -> Callable[[Mapping[str, Any]], Awaitable[Any]] | None:
+        """Return what answers calls of `read_result` or `run_program`; None for any other name."""
+        if self._results is not None and name == self._results.reader:
+            return self._results.read
+        return self._run if self._programs is not None and name == self._programs.runner else None
 
     @property
     def _programs(self) -> RoutedPrograms | None:
@@ -184,9 +188,6 @@ class ToolRouter:
             taken = {*self._routed.names, *self._routed.host_tools}
             self._ran.append(RoutedPrograms(only_read=self._runs == "read", taken=taken))
         return self._ran[0] if self._ran else None
-
-    def _is_runner(self, name: str) -> bool:
-        return self._programs is not None and name == self._programs.runner
 
     async def _run(self, arguments: Mapping[str, Any]) -> Any:
         """Run a program; its calls go to the tools, and their results into it alone."""
@@ -251,13 +252,14 @@ class ToolRouter:
         """
         query = message.strip()
         tools = await self._shared.searchable()
-        change, cause = Change(self.active), self._why_no_turn(query)
+        change = Change(self.active)
+        cause = why_no_turn(tools.permitted, self.active, query)
         if not cause:
             deferral = tools.permitted.deferral
             most = max(deferral.initial_k, deferral.search_k) + len(tools.permitted.pinned)
             ranking, cause = await rank(tools, query, None, most)
             # Whatever was waited for, tools and set may have changed meanwhile.
-            why_none = ranking.why_none or self._why_no_turn(query)
+            why_none = ranking.why_none or why_no_turn(self._routed.permitted, self.active, query)
             answering = [tools.names[place] for place in ranking.indexes[: ranking.n_claimed]]
             change = self._routed.permitted.turn(self.active, query, answering)
             self._active = change.active
@@ -269,17 +271,6 @@ class ToolRouter:
         return Turned(
             change.added, change.evicted, active.n_turns, is_frozen(active, self._routed.permitted.deferral), cause
         )
-
-    def _why_no_turn(self, query: str) -> str:
-        """Return why words open no turn; empty where they do."""
-        active, permitted = self.active, self._routed.permitted
-        if not permitted.defers:
-            return "nothing is deferred"
-        if not query:
-            return "no words"
-        if is_frozen(active, permitted.deferral):
-            return f"frozen after turn {active.n_turns}"
-        return "" if is_new_turn(active, query, permitted.deferral) else "the words of the last turn"
 
     async def search(self, query: str, max_results: int | None = None, server: str | None = None) -> SearchResult:
         """Return the tools that fit some words, or that `select:a,b` names, and activate what comes in full.
@@ -371,10 +362,8 @@ class ToolRouter:
         if not self.knows(name):
             raise InputError("not a tool of this router", name, "ToolRouter.handle", "ask router.knows(name) first")
         own_arguments = dict(arguments or {})
-        if self._results is not None and self._reads(name):
-            return await self._results.read(own_arguments)
-        if self._is_runner(name):
-            return await self._run(own_arguments)
+        if (answer := self._answers(name)) is not None:
+            return await answer(own_arguments)
         match self._routed.entry.role(name):
             case "search":
                 search = search_arguments(own_arguments)
@@ -390,10 +379,8 @@ class ToolRouter:
     async def _call_named(self, name: str, arguments: dict[str, Any]) -> Any:
         """Call a tool whose schema the model may not have seen."""
         routed = self._routed
-        if self._results is not None and self._reads(name):
-            return await self._results.read(arguments)
-        if self._is_runner(name):
-            return await self._run(arguments)
+        if (answer := self._answers(name)) is not None:
+            return await answer(arguments)
         if routed.entry.role(name) == "search":
             return await self.handle(routed.entry.search, arguments)
         # Here a name means one of these tools, even where the host has one of the same name.

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_utilities.programs.checking import MAX_CODE, Problem, problems_of, type_errors, unsupported
+from agent_utilities.programs.checking import problems_of, type_errors
 from agent_utilities.programs.stubs import Stub, python_names, stub_of
+from agent_utilities.programs.unsupported import MAX_CODE, Problem, unsupported
 from tests.programs.tools import stubs
 
 monty = pytest.importorskip("pydantic_monty")

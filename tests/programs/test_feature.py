@@ -12,7 +12,7 @@ import pytest
 
 from agent_utilities import SettingsError, selection_meta
 from agent_utilities.programs.feature import Programs
-from agent_utilities.programs.running import Limits
+from agent_utilities.programs.program import Limits
 from tests.every import every
 from tests.parts import part
 from tests.programs.servers import MODES, Ran, Tracker, ran
@@ -267,11 +267,11 @@ class TestDescription:
 
 
 class TestSettings:
-    def test_without_the_interpreter_the_start_names_what_to_install(self, monkeypatch: pytest.MonkeyPatch):
+    async def test_without_the_interpreter_the_start_names_what_to_install(self, monkeypatch: pytest.MonkeyPatch):
         tracker = Tracker()
         monkeypatch.setattr("agent_utilities.programs.feature.find_spec", lambda name: None)
         tracker.server.complete()
-        with pytest.raises(SettingsError, match=r"agent-utilities\[programs\]"):
+        with pytest.raises(SettingsError, match="pip install 'pydantic-monty"):
             part(tracker.server, Programs).check()
 
 
@@ -314,7 +314,9 @@ class TestSearch:
         tracker = Tracker(MCP_TOOL_SEARCH="on")
         async with tracker.client() as client:
             listed = [tool.name for tool in await client.list_tools()]
-            ended = await ran(client, "found = await tool_search(query='list issues')\n[t['name'] for t in found['tools']]")
+            ended = await ran(
+                client, "found = await tool_search(query='list issues')\n[t['name'] for t in found['tools']]"
+            )
             called = await ran(client, "len((await list_issues(repo='a'))['items'])")
             after = [tool.name for tool in await client.list_tools()]
         assert "list_issues" in ended.text

@@ -16,7 +16,7 @@ from fastmcp.tools.base import Tool, ToolResult
 
 from agent_utilities import Feature, create_mcp_server
 from agent_utilities.programs.feature import Programs
-from agent_utilities.programs.running import Limits
+from agent_utilities.programs.program import Limits
 from agent_utilities.seam.feature import Asked
 from agent_utilities.seam.request import Call, Request
 from tests.approvals.asked import Person
