@@ -62,7 +62,7 @@ class ApproveRule(BaseModel):
         value = {"tools": value} if isinstance(value, str | list) else value
         if not isinstance(value, Mapping):
             return value
-        texts = {key: value[key] for key in ("tools", "tags") if isinstance(value.get(key), str)}
+        texts = {key: value[key] for key in ("tools", "tags", "programs") if isinstance(value.get(key), str)}
         return {**value, **{key: text.replace(",", " ").split() for key, text in texts.items()}}
 
 

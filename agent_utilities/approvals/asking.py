@@ -142,7 +142,7 @@ class Client:
 def client_of(request: Request) -> Client:
     """Return the client of a request. One that offers elicitation and names no mode takes forms."""
     if request.client is not None:
-        ctx: Any = request.client._ctx  # noqa: SLF001 - of a class of ours, which asks nobody itself
+        ctx: Any = request.client.ctx
         offered = ctx.session.client_capabilities
         elicitation = None if offered is None or offered.elicitation is None else offered.elicitation.model_dump()
         # Without a stream of its own an answer would never come back: the call would wait for ever.

@@ -305,7 +305,7 @@ class Approvals(Feature):
         slots = (*self.host.operator.selection.slots, *request.selection.slots) if table.profiles else ()
         values = [setting.value for (field, _), setting in slots if field == "profile"]
         named = {str(value[0]) for value in values if isinstance(value, tuple)} | (grant.profiles if grant else set())
-        in_programs = ApproveRule(tools=("writes",), how=table.how, by=table.by)
+        in_programs = ApproveRule(tools=table.programs, how=table.how, by=table.by)
         profiles = [table.profiles[name] for name in sorted(named & table.profiles.keys())]
         return [table, *profiles, *([in_programs] if request.within else [])]
 

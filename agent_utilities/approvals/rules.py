@@ -22,6 +22,8 @@ class ApproveTable(ApproveRule):
 
     profiles: dict[str, ApproveRule] = Field(default_factory=dict)
     """By the profile's folded name."""
+    programs: tuple[str, ...] = ("writes",)
+    """What of a program's calls is asked for beside that, as `tools` says it; `none` for nothing."""
 
     def start_lines(self) -> list[str]:
         """Return what a start says of it; a name that is nearly a word may be meant as one, and then fits nothing."""

@@ -140,27 +140,27 @@ class Client:
         tell_tools: Callable[[Connection], None],
         heard: Callable[[Connection, Verdict, None], None],
     ) -> None:
-        self._ctx, self._tell_tools, self._heard = ctx, tell_tools, heard
+        self.ctx, self._tell_tools, self._heard = ctx, tell_tools, heard
 
     @property
     def version(self) -> str:
         """The protocol's version that the client speaks."""
-        return str(self._ctx.protocol_version)
+        return str(self.ctx.protocol_version)
 
     def note(self, verdict: Verdict) -> None:
         """Record the verdict that holds for it from now on, so that it is notified of changes to its lists."""
-        self._heard(connection_of(self._ctx.session), verdict, None)
+        self._heard(connection_of(self.ctx.session), verdict, None)
 
     async def tell_changed(self) -> None:
         """Notify it that the list of tools changed: on the call's own stream where it has one, before the result."""
-        has_stream = self._ctx.session.can_send_request  # an answer in JSON holds nothing but the answer
-        related = self._ctx.request_id if has_stream else None
+        has_stream = self.ctx.session.can_send_request  # an answer in JSON holds nothing but the answer
+        related = self.ctx.request_id if has_stream else None
         try:
             async with asyncio.timeout(NOTICE_S):
-                await self._ctx.session.send_notification(mcp_types.ToolListChangedNotification(), related)
+                await self.ctx.session.send_notification(mcp_types.ToolListChangedNotification(), related)
         except TimeoutError:
             logger.warning("a client read no notice for %s s; its list changed all the same", NOTICE_S)
 
     def tell_later(self) -> None:
         """Notify it that the list of tools changed, outside any request."""
-        self._tell_tools(connection_of(self._ctx.session))
+        self._tell_tools(connection_of(self.ctx.session))

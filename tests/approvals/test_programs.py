@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,3 +121,15 @@ class TestAsked:
         async with Client(server, mode="legacy", elicitation_handler=never) as client:
             text = await called(client, "batch", calls=[("remove", {"path": "/a"})])
         assert ("was not called" in text, made) == (True, [])
+
+
+@every(("programs", "asks"), [("writes", True), ("destructive", False), ("none", False), ("note", True)])
+async def test_an_operator_says_what_of_programs_is_asked_for(programs: str, asks: bool, tmp_path: Path) -> None:
+    path = tmp_path / "agent-utilities.toml"
+    path.write_text(f'programs = "all"\n[approve]\ntools = ["remove"]\nprograms = "{programs}"\n')
+    batch = Batch()
+    server, made = files("", features=[batch], MCP_CONFIG_FILE=str(path))
+    async with Client(server) as client:
+        said = await called(client, "batch", calls=[["note", {"text": "a"}]])
+    assert ("not called yet" in said or "was not called" in said) is asks
+    assert made == ([] if asks else ["note a"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_utilities.programs.running import MEMORY, Limits
+from agent_utilities.programs.program import Limits
+from agent_utilities.programs.running import MEMORY
 from tests.docs.tables import ROOT, with_tables
 
 TEXT = (ROOT / "docs/programs.md").read_text(encoding="utf-8")
