@@ -96,7 +96,7 @@ def value_of(result: Mapping[str, Any], *, is_wrapped: bool) -> tuple[Any, int]:
         raise CallError(text[:_LONGEST_ERROR] or "it failed, and says nothing")
     value = result.get("structuredContent")
     if value is None:
-        value = text
+        value = text if result.get("content") else None
     elif is_wrapped and isinstance(value, Mapping) and set(value) == {"result"}:
         value = value["result"]
     try:

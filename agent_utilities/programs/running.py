@@ -53,6 +53,7 @@ class Workers:
 
     def __init__(self) -> None:
         self._pool: AsyncMonty | None = None
+        self._starting = asyncio.Lock()
         self.n_running = 0
 
     async def pool(self) -> AsyncMonty:
@@ -61,15 +62,16 @@ class Workers:
         Raises:
             SettingsError: the library is not installed.
         """
-        if self._pool is None:
-            try:
-                from pydantic_monty import AsyncMonty
-            except ImportError:
-                hint = "pip install 'pydantic-monty>=1.4,<1.5'"
-                raise SettingsError("programs need pydantic-monty", "", "programs", hint) from None
-            pool = AsyncMonty(min_processes=1, max_processes=N_WORKERS, request_timeout=_TURN_S)
-            self._pool = await pool.__aenter__()
-        return self._pool
+        async with self._starting:  # of two first programs, the workers of one would be ended by nobody
+            if self._pool is None:
+                try:
+                    from pydantic_monty import AsyncMonty
+                except ImportError:
+                    hint = "pip install 'pydantic-monty>=1.4,<1.5'"
+                    raise SettingsError("programs need pydantic-monty", "", "programs", hint) from None
+                pool = AsyncMonty(min_processes=1, max_processes=N_WORKERS, request_timeout=_TURN_S)
+                self._pool = await pool.__aenter__()
+            return self._pool
 
     @asynccontextmanager
     async def session(self, limits: Limits) -> AsyncIterator[AsyncMontySession]:
@@ -85,7 +87,7 @@ class Workers:
     async def close(self) -> None:
         """End the processes."""
         if self._pool is not None:
-            pool, self._pool = self._pool, None
+            pool, self._pool, self._starting = self._pool, None, asyncio.Lock()  # a next start may be in another loop
             await pool.__aexit__(None, None, None)
             await asyncio.sleep(_CLOSED_S)  # its threads end by themselves; before they have, Python can't exit
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastmcp import Client, FastMCP
+from fastmcp import Client, Context, FastMCP
 from fastmcp.tools.base import Tool, ToolResult
 
 from agent_utilities import Feature, create_mcp_server
 from agent_utilities.programs.feature import Programs
 from agent_utilities.programs.program import Limits
+from agent_utilities.programs.running import Workers
 from agent_utilities.seam.feature import Asked
 from agent_utilities.seam.request import Call, Request
 from tests.approvals.asked import Person
@@ -656,3 +657,96 @@ async def test_a_server_that_is_mounted_gives_its_tools_and_no_program_of_its_ow
         found = await ran(client, "[await child_count(n=2), await three()]")
     assert [name for name in names if name.endswith("run_program")] == ["run_program"]
     assert found.texts == ["[2,3]"]
+
+
+class TestWhatPeersHadWrong:
+    """Kinds of bug that were reported of others who run programs over tools."""
+
+    @every(
+        "code",
+        ["import json\njson.codecs", "import random\nrandom._os", "import re\nre.sys", "import csv\ncsv.io"],
+    )
+    async def test_a_module_that_may_be_imported_leads_to_no_other(self, code: str):
+        assert (await ended(code)).is_error
+        assert (await ended(f"{code}  # type: ignore")).is_error
+
+    async def test_a_tool_that_answers_nothing_gives_none(self):
+        tracker = quick()
+
+        class Nothing(Odd):
+            async def run(self, arguments: dict[str, Any]) -> ToolResult:
+                return ToolResult(content=[])
+
+        given = {"parameters": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+        tracker.server.add_tool(Nothing(name="nothing", **given))
+        assert (await ended("[await nothing()]", tracker)).texts == ["[null]"]
+
+    async def test_numbers_beyond_64_bits_and_nulls_go_in_and_out_as_they_are(self):
+        tracker = quick()
+
+        def same(value: Any, other: str | None = "default") -> Any:
+            return {"value": value, "other": other}
+
+        tracker.server.tool(same, annotations={"readOnlyHint": True})
+        code = "r = await same(value=2**63 + 1, other=None)\n[r['value'] - 1, r['other']]"
+        assert (await ended(code, tracker)).texts == ["[9223372036854775808,null]"]
+
+    async def test_parameters_that_are_keywords_are_given_with_an_underscore(self):
+        tracker = quick()
+
+        class Keywords(Odd):
+            async def run(self, arguments: dict[str, Any]) -> ToolResult:
+                return ToolResult(content=json.dumps(arguments, sort_keys=True))
+
+        names = {"from": {"type": "string"}, "class": {"type": "string"}, "a-b": {"type": "integer"}}
+        schema = {"type": "object", "properties": names, "required": list(names)}
+        tracker.server.add_tool(Keywords(name="move", parameters=schema, annotations={"readOnlyHint": True}))
+        found = await ended("await move(from_='a', class_='b', a_b=3)", tracker)
+        assert json.loads(found.text) == {"a-b": 3, "class": "b", "from": "a"}
+
+    async def test_an_entry_point_as_scripts_have_it_runs(self):
+        main = "async def main():\n    print(await count(n=1))"
+        code = f"import asyncio\n{main}\nif __name__ == '__main__':\n    asyncio.run(main())"
+        assert (await ended(code)).texts == ["1\n"]
+
+    async def test_what_was_read_before_a_yes_is_not_read_again(self):
+        tracker = quick()
+        async with tracker.client(answer="yes") as client:
+            await ran(client, "a = await count(n=1)\nawait write(path='a', text='b')\nawait count(n=2)")
+        assert tracker.calls == [("count", 1), ("write", "a", "b"), ("count", 2)]
+
+    async def test_more_programs_may_wait_than_there_are_workers(self):
+        tracker = quick()
+        part(tracker.server, Programs).limits = Limits()
+        async with tracker.client() as client:
+            waiting = [asyncio.ensure_future(ran(client, "await wait()")) for _ in range(20)]
+            async with asyncio.timeout(20):
+                await tracker.reached(20)
+                quick_one = await ran(client, "await count(n=1)")
+                tracker.go_on.set()
+                texts = [(await each).texts for each in waiting]
+        assert quick_one.texts == ["1"]
+        assert texts == [["waited"]] * 20
+
+    async def test_the_first_programs_of_a_server_share_its_workers(self):
+        """Two that came at once started workers each, of which those of one were never ended."""
+        workers = Workers()
+        pools = await asyncio.gather(*[workers.pool() for _ in range(5)])
+        await workers.close()
+        assert len(set(map(id, pools))) == 1
+
+    async def test_a_server_that_starts_again_runs_programs_again(self):
+        tracker = quick()
+        for _ in range(3):
+            async with tracker.client() as client:
+                assert (await ran(client, "await count(n=1)")).texts == ["1"]
+
+    async def test_what_a_tool_logs_and_asks_of_its_context_is_there(self):
+        tracker = quick()
+
+        @tracker.server.tool(annotations={"readOnlyHint": True})
+        async def knows(context: Context) -> list[bool]:
+            await context.set_state("key", 1)
+            return [bool(context.request_id), await context.get_state("key") == 1]
+
+        assert (await ended("await knows()", tracker)).texts == ["[true,true]"]

@@ -213,6 +213,31 @@ class TestBehindAGateway:
         assert answers[0].replace("plain_echo", "plain_each") == answers[1]
 
 
+class TestAnUpstreamThatAsks:
+    @every("upstream", ["old", "new"])
+    async def test_asks_its_callers_client_or_says_that_no_program_can_take_it(self, upstream: str):
+        how = () if upstream == "old" else ("modern",)
+        config = script("asking", "asking_server.py", *how)
+        code = "try:\n    x = await asking_elicit()\nexcept RuntimeError as error:\n    x = str(error)\nx"
+        with served(config, environ={"MCP_PROGRAMS": "all"}) as made:
+            for mode in MODES:
+                async with Client(f"{made.url}/mcp", mode=mode, elicitation_handler=_yes) as client:
+                    found = await ran(client, code)
+                assert not found.is_error, found.text
+                assert "yes" in found.text or "call it by itself" in found.text
+
+    @every("mode", MODES)
+    async def test_is_told_that_its_call_was_cancelled_where_the_client_goes(self, mode: str):
+        with served(script("asking", "asking_server.py"), environ={"MCP_PROGRAMS": "all"}) as made:
+            async with Client(f"{made.url}/mcp", mode=mode, elicitation_handler=_yes) as client:
+                task = asyncio.ensure_future(ran(client, "await asking_wait()"))
+                async with asyncio.timeout(20):
+                    assert (await client.call_tool("asking_waiting", {})).content[0].text
+                    task.cancel()
+                    assert "cancelled" in (await client.call_tool("asking_cancelled", {})).content[0].text
+                await asyncio.gather(task, return_exceptions=True)
+
+
 async def _yes(message: str, kind: Any, params: Any, context: Any) -> Any:
     from fastmcp.client.elicitation import ElicitResult
 
