@@ -137,7 +137,7 @@ class _Running:
         self.n_printed = sum(map(len, self.printed))
         self.data_bytes = before.data_bytes if before is not None else 0
         self.wall_s = before.wall_s if before is not None else 0.0
-        self.turn, self.n_turns = asyncio.Semaphore(self.limits.calls_at_once), 0
+        self.turn, self.n_turns, self.held_s = asyncio.Semaphore(self.limits.calls_at_once), 0, 0.0
 
     async def run(self, code: str, paused: Paused | None) -> Ended | Paused:
         from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
@@ -266,7 +266,10 @@ class _Running:
         if name.endswith("async_sleep"):
             self.tasks[asyncio.ensure_future(_slept(seconds))] = snapshot.call_id
             return await snapshot.resume({"future": ...})
-        if name.endswith("sleep"):
+        if name.endswith("sleep"):  # it holds a worker, as what computes does
+            self.held_s += seconds
+            if self.held_s > self.limits.own_s:
+                return await snapshot.resume(_error("time.sleep is over its time: use `await asyncio.sleep`"))
             await asyncio.sleep(seconds)
             return await snapshot.resume({"return_value": None})
         return await snapshot.resume_not_handled()

@@ -15,8 +15,9 @@ from fastmcp import Client, Context, FastMCP
 from fastmcp.tools.base import Tool, ToolResult
 
 from agent_utilities import Feature, create_mcp_server
+from agent_utilities.programs.described import value_of
 from agent_utilities.programs.feature import Programs
-from agent_utilities.programs.program import Limits
+from agent_utilities.programs.program import CallError, Limits
 from agent_utilities.programs.running import Workers
 from agent_utilities.seam.feature import Asked
 from agent_utilities.seam.request import Call, Request
@@ -210,7 +211,8 @@ TOO_MUCH = {
         "limit",
     ),
     "sleep": ("import asyncio\nawait asyncio.sleep(10**400)", "longer than 3 s"),
-    "sleep that holds": ("import time\ntime.sleep(9)", "longer than 3 s"),
+    "sleep that holds": ("import time\ntime.sleep(9)", "use `await asyncio.sleep`"),
+    "short sleeps that hold": ("import time\nwhile True:\n    time.sleep(0.1)", "use `await asyncio.sleep`"),
     "long error": ("raise ValueError('x' * 10**7)", "xxx"),
     "long name": ("x" * 40_000 + "()", "nothing was called"),
 }
@@ -657,6 +659,29 @@ async def test_a_server_that_is_mounted_gives_its_tools_and_no_program_of_its_ow
         found = await ran(client, "[await child_count(n=2), await three()]")
     assert [name for name in names if name.endswith("run_program")] == ["run_program"]
     assert found.texts == ["[2,3]"]
+
+
+@every(
+    ("value", "given"),
+    [
+        (["a\ud800b", {"\udfff": 1}], ["a?b", {"?": 1}]),
+        ([float("inf"), None, 10**400], [float("inf"), None, 10**400]),
+        ("x" * (10 << 20), "x" * (10 << 20)),
+    ],
+    ids=["halves of characters", "numbers", "10 MB"],
+)
+def test_what_an_upstream_answers_is_given_as_the_interpreter_takes_it(value: Any, given: Any):
+    found, n_bytes = value_of({"content": [], "structuredContent": value}, is_wrapped=False)
+    assert found == given
+    assert n_bytes >= len(json.dumps(given)) - 20
+
+
+def test_what_an_upstream_answers_so_deeply_that_nobody_reads_it_is_an_error():
+    deep: Any = 1
+    for _ in range(50_000):
+        deep = [deep]
+    with pytest.raises(CallError, match="can't be given to a program"):
+        value_of({"content": [], "structuredContent": deep}, is_wrapped=False)
 
 
 class TestWhatPeersHadWrong:
