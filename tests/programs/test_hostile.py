@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from fastmcp.tools.base import Tool, ToolResult
 from agent_utilities import Feature, create_mcp_server
 from agent_utilities.programs.described import value_of
 from agent_utilities.programs.feature import Programs
-from agent_utilities.programs.program import CallError, Limits
-from agent_utilities.programs.running import Workers
+from agent_utilities.programs.program import CallError, Function, Limits, ProgramError
+from agent_utilities.programs.running import Workers, run
 from agent_utilities.seam.feature import Asked
 from agent_utilities.seam.request import Call, Request
 from tests.approvals.asked import Person
@@ -565,6 +566,31 @@ async def test_a_program_that_waits_with_much_in_it_keeps_its_worker(
         texts = [(await task).texts, (await other).texts]
     assert bool(done) is others_run
     assert texts == [[str(n)], ["2"]]
+
+
+async def test_sleeps_are_counted_through_whatever_the_program_waits_for(monkeypatch: pytest.MonkeyPatch):
+    """The interpreter counts anew each time that a program is given a worker."""
+    monkeypatch.setattr("agent_utilities.programs.running._N_TURNS", 60)
+    monkeypatch.setattr("agent_utilities.programs.running._PARK_AFTER_S", 0.0)
+    found = await ended("import asyncio\nfor _ in range(90):\n    await asyncio.sleep(0.001)")
+    assert "more than 60 times" in found.text
+
+
+async def test_a_call_that_fails_in_a_way_nobody_knows_of_is_told_as_unknown(caplog: pytest.LogCaptureFixture):
+    async def call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, int]:
+        raise LookupError(SECRET)
+
+    workers = Workers()
+    try:
+        with pytest.raises(ProgramError) as failed:
+            await run(workers, "await post(n=1)", {"post": Function(call, "post", writes=True)}, QUICK)
+    finally:
+        await workers.close()
+    text = str(failed.value)
+    assert "post: it failed, and may have been made" in text
+    assert '"unknown": [{"tool": "post"' in text
+    assert SECRET not in text
+    assert SECRET in caplog.text
 
 
 @every("mode", MODES)
