@@ -8,7 +8,7 @@ from agent_utilities import moved  # noqa: F401 - so that old paths work
 
 if TYPE_CHECKING:
     from agent_utilities.catalog.model import Catalog
-    from agent_utilities.errors import AgentUtilitiesError, SelectionError, SettingsError
+    from agent_utilities.errors import AgentUtilitiesError, Asked, SelectionError, SettingsError
     from agent_utilities.policy.curation import Preferences
     from agent_utilities.policy.decision import Decision
     from agent_utilities.query.graph.base import ToolGraph
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agent_utilities.seam.feature import BoundError, Feature, OwnTool, Refusal
     from agent_utilities.seam.host import Host, ToolFacts
     from agent_utilities.seam.panel import Panel, Table
-    from agent_utilities.seam.request import Call, Request
+    from agent_utilities.seam.request import Call, Request, make_call
     from agent_utilities.seam.session import Session
     from agent_utilities.seam.verdict import Verdict
     from agent_utilities.search.tool_router import ToolRouter
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentServer",
     "AgentUtilitiesError",
+    "Asked",
     "BoundError",
     "Call",
     "Caller",
@@ -58,6 +59,7 @@ __all__ = [
     "__version__",
     "create_gateway",
     "create_mcp_server",
+    "make_call",
     "selection_headers",
     "selection_meta",
     "selection_url",
@@ -67,7 +69,7 @@ __all__ = [
 _HOMES = {
     name: home
     for home, names in {
-        "errors": ("AgentUtilitiesError", "SelectionError", "SettingsError"),
+        "errors": ("AgentUtilitiesError", "Asked", "SelectionError", "SettingsError"),
         "query.graph.base": ("ToolGraph",),
         "seam.feature": ("BoundError", "Feature", "OwnTool", "Refusal"),
         "catalog.model": ("Catalog",),
@@ -80,7 +82,7 @@ _HOMES = {
         "seam.panel": ("Panel", "Table"),
         "seam.session": ("Session",),
         "selection.model": ("Selection",),
-        "seam.request": ("Call", "Request"),
+        "seam.request": ("Call", "Request", "make_call"),
         "server.server_cli": ("server_command",),
         "search.tool_router": ("ToolRouter",),
         "selection.caller": ("selection_headers", "selection_meta", "selection_url"),

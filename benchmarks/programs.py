@@ -401,13 +401,13 @@ async def direct(n: int) -> Timed:
 async def parts(n: int) -> list[Timed]:
     """Time what our programs are made of, without a server: the check of one, and its run."""
     workers, found = Workers(), list[Timed]()
-    pool = await workers.pool()
+    checker = await workers.checker()
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     stubs: list[Stub] = [stub_of("count", "count", schema, None)]
     programs: Sequence[tuple[str, str, list[Stub]]]
     programs = (("1 + 1", BRIEF, []), ("without calls", PLAIN, []), ("200 calls", SEQUENTIAL, stubs))
     for what, program, seen in programs:
-        check = partial(refuse_what_fails, pool, program, seen)
+        check = partial(refuse_what_fails, checker, program, seen)
         found.append(await timed(f"  the check: {what}", OURS.name, "", n, check))
     found.append(await timed("  the run: without calls", OURS.name, "", n, lambda: run(workers, PLAIN, {}, Limits())))
     await workers.close()

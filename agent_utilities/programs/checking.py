@@ -6,9 +6,11 @@ The type checker (ty, in Monty) is stricter than that, so what it says is judged
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import re
 import unicodedata
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,32 +21,36 @@ from agent_utilities.programs.stubs import MODULES, Stub, any_stub, class_names,
 from agent_utilities.programs.unsupported import MAX_PROBLEMS, MAX_SAID, Problem, Program, tree_of, unsupported
 
 if TYPE_CHECKING:
-    from pydantic_monty import AsyncMonty
+    from pydantic_monty import AsyncMonty, AsyncMontySession
 
 _MAX_READ, _MAX_MEMORY = 500, 256 << 20
 _WORD = re.compile(r"\w+")
-_NO_TIME = 1e-9
-"""Seconds that a program may run that is only checked: none of it does."""
+_FIRST = "check_only_"
+"""The first line of what is only checked: a name that stubs declare and nothing has, so that no line after it runs."""
+N_KEPT, _LONG_S = 2, 0.1
+"""Sets of stubs for which a worker is kept, and seconds that a check waits for another one."""
+FEW_STUBS = 40
+"""Stubs that are all read; of more, those that the program names."""
 
 
-async def problems_of(pool: AsyncMonty, code: str, stubs: Sequence[Stub]) -> list[Problem]:
+async def problems_of(check: Checker, code: str, stubs: Sequence[Stub]) -> list[Problem]:
     """Return what is certain to fail in a program, by line; of a line that can't run, the type checker is not heard."""
     tree = tree_of(code)
     if isinstance(tree, Problem):
         return [tree]
     found = unsupported(code, {stub.python_name for stub in stubs})
     lines = {problem.line for problem in found}
-    others = [problem for problem in await type_errors(pool, code, stubs) if problem.line not in lines]
+    others = [problem for problem in await type_errors(check, code, stubs) if problem.line not in lines]
     return sorted([*found, *others], key=lambda problem: problem.line)[:MAX_PROBLEMS]
 
 
-async def refuse_what_fails(pool: AsyncMonty, code: str, stubs: Sequence[Stub]) -> None:
+async def refuse_what_fails(check: Checker, code: str, stubs: Sequence[Stub]) -> None:
     """Refuse a program that is certain to fail.
 
     Raises:
         ProgramError: with each line, and what is wrong there.
     """
-    if problems := await problems_of(pool, code, stubs):
+    if problems := await problems_of(check, code, stubs):
         lines = "\n".join(f"line {each.line}: {each.text}" for each in problems)
         raise ProgramError(f"nothing was called, since the program can't run as it is:\n{lines}")
 
@@ -54,7 +60,7 @@ def words_in(code: str) -> set[str]:
     return set(_WORD.findall(unicodedata.normalize("NFKC", code)))
 
 
-async def type_errors(pool: AsyncMonty, code: str, stubs: Sequence[Stub]) -> list[Problem]:
+async def type_errors(check: Checker, code: str, stubs: Sequence[Stub]) -> list[Problem]:
     """Return what the type checker is certain of in a program, by line; the program doesn't run.
 
     It reads only the stubs of tools that the program names, so that a hundred others cost no time. Before a program is
@@ -65,23 +71,22 @@ async def type_errors(pool: AsyncMonty, code: str, stubs: Sequence[Stub]) -> lis
     if isinstance(tree, Problem):
         return [tree]
     program = Program.of(tree, code)
-    used = [stub for stub in stubs if stub.python_name in code]
-    variables = [stub for stub in used if stub.python_name in program.assigned]
+    used = stubs if len(stubs) <= FEW_STUBS else [stub for stub in stubs if stub.python_name in code]
     functions = [stub for stub in used if stub.python_name not in program.assigned]
-    shared = [text for name, text in _BUILTINS.items() if name in code and name not in program.bound]
-    shared += [f"{stub.python_name}: Any" for stub in variables]
-    found = await _checked(pool, code, "\n".join([stubs_text(functions), *shared]))
+    added = [text for name, text in _BUILTINS.items() if name not in program.bound]
+    added += [f"{stub.python_name}: Any" for stub in used if stub.python_name in program.assigned]
+    found = await check(code, "\n".join([stubs_text(functions), *added]))
     problems = _judged(found, _Judge.of(program, functions))
-    if problems and await _is_broken(pool, functions):
+    if problems and await _is_broken(check, functions):
         functions = [any_stub(stub) for stub in functions]
-        found = await _checked(pool, code, "\n".join([stubs_text(functions), *shared]))
+        found = await check.alone(code, "\n".join([stubs_text(functions), *added]))
         problems = _judged(found, _Judge.of(program, functions))
     return problems
 
 
-async def _is_broken(pool: AsyncMonty, stubs: Sequence[Stub]) -> bool:
+async def _is_broken(check: Checker, stubs: Sequence[Stub]) -> bool:
     """Return whether the type checker can't read stubs, which it does not say beside a program."""
-    return any(each.code in _BREAKING for each in await _checked(pool, stubs_text(stubs), ""))
+    return any(each.code in _BREAKING for each in await check.alone(stubs_text(stubs), ""))
 
 
 _BREAKING = frozenset("invalid-syntax invalid-type-form unresolved-import unresolved-reference".split())
@@ -114,7 +119,7 @@ class _Diagnostic:
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> _Diagnostic:
-        places = [(value[key]["row"], value[key]["column"]) for key in ("location", "end_location")]
+        places = [(value[key]["row"] - 1, value[key]["column"]) for key in ("location", "end_location")]
         return cls(str(value["code"]), str(value["message"]), places[0], places[1])
 
     def quoted(self, index: int) -> str:
@@ -123,27 +128,83 @@ class _Diagnostic:
         return found[index] if index < len(found) else ""
 
 
-async def _checked(pool: AsyncMonty, code: str, stubs: str) -> list[_Diagnostic]:
+class Checker:
+    """Checks types in workers that it keeps: a first check by some stubs takes 20 ms, each other one a millisecond.
+
+    Nothing of a program stays in them, since none gets past a first line of ours.
+    """
+
+    def __init__(self, pool: AsyncMonty) -> None:
+        self.pool, self._turn = pool, asyncio.Lock()
+        self._kept: OrderedDict[str, AsyncMontySession] = OrderedDict()
+
+    async def alone(self, code: str, stubs: str) -> list[_Diagnostic]:
+        """Check a program by stubs that no other program will have."""
+        async with self._session(stubs) as session:
+            return await _checked(session, code) or []
+
+    async def __call__(self, code: str, stubs: str) -> list[_Diagnostic]:
+        """Check a program by stubs that others will have too; in a worker of its own where another check takes long."""
+        try:
+            async with asyncio.timeout(_LONG_S):
+                await self._turn.acquire()
+        except TimeoutError:
+            return await self.alone(code, stubs)
+        session, found = self._kept.pop(stubs, None), None
+        try:
+            if session is None:
+                while len(self._kept) >= N_KEPT:
+                    await _ended(self._kept.popitem(last=False)[1])
+                session = await self._session(stubs).__aenter__()
+            found = await _checked(session, code)
+        finally:
+            if session is not None and found is not None:
+                self._kept[stubs] = session
+            elif session is not None:
+                await _ended(session)
+            self._turn.release()
+        return found or []
+
+    def _session(self, stubs: str) -> AsyncMontySession:
+        return self.pool.checkout(
+            type_check=True,
+            type_check_stubs=f"{stubs}\n{_FIRST}: bool\n",
+            type_check_format="json",
+            limits={"max_feed_duration_secs": 1.0, "max_memory": _MAX_MEMORY, "max_suspensions": 1_000_000},
+        )
+
+    async def close(self) -> None:
+        """Give the workers back."""
+        while self._kept:
+            await _ended(self._kept.popitem()[1])
+
+
+async def _ended(session: AsyncMontySession) -> None:
+    with suppress(Exception):  # its worker may have gone already
+        await session.__aexit__(None, None, None)
+
+
+async def _checked(session: AsyncMontySession, code: str) -> list[_Diagnostic] | None:
+    """Return what the type checker says of a program, no line of which runs; None where the worker is of no use now."""
     import pydantic_monty as monty
 
-    session = pool.checkout(
-        type_check=True,
-        type_check_stubs=stubs,
-        type_check_format="json",
-        limits={"max_feed_duration_secs": _NO_TIME, "max_memory": _MAX_MEMORY},
-    )
     try:
-        async with session as worker:
-            await worker.feed_run(code, external_lookup={}, print_callback=lambda stream, text: None)
+        snapshot: Any = await session.feed_start(f"{_FIRST}\n{code}", print_callback=lambda stream, text: None)
+        while isinstance(snapshot, monty.AsyncFunctionSnapshot):  # the checker asks for modules that it does not know
+            snapshot = await snapshot.resume_not_handled()
+        if isinstance(snapshot, monty.AsyncNameLookupSnapshot):
+            await snapshot.resume()
     except monty.MontyTypingError as error:
         values = json.loads(error.display())[:_MAX_READ]
         return [_Diagnostic.of(each) for each in values if str(each["filename"]).endswith("main.py")]
     except monty.MontySyntaxError as error:
-        line = next((frame.line for frame in error.traceback()), 1)
+        line = next((frame.line for frame in error.traceback()), 2) - 1
         return [_Diagnostic("invalid-syntax", str(error), (line, 1), (line, 1))]
-    except (monty.MontyRuntimeError, monty.MontyCrashedError):  # the first ends every program whose types are right
-        pass
-    return []
+    except monty.MontyCrashedError:
+        return None
+    except monty.MontyRuntimeError as error:  # of our first line: the types are right
+        return [] if "NameError" in str(error) or "NotImplementedError" in str(error) else None
+    return None
 
 
 _CERTAIN = frozenset(

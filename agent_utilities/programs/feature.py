@@ -21,7 +21,7 @@ from agent_utilities.catalog.model import Entry, entry
 from agent_utilities.errors import AgentUtilitiesError, InputError, SettingsError
 from agent_utilities.policy.decision import Decision
 from agent_utilities.policy.entry_names import RUN_PROGRAM, TOOL_SEARCH, free_name
-from agent_utilities.programs.checking import refuse_what_fails, words_in
+from agent_utilities.programs.checking import FEW_STUBS, refuse_what_fails, words_in
 from agent_utilities.programs.described import RUN_PROGRAM_SCHEMA, described, texts_of, value_of, wanted_of
 from agent_utilities.programs.program import CallError, Function, Limits, Paused, ProgramError
 from agent_utilities.programs.running import N_WORKERS, Workers, run
@@ -30,7 +30,7 @@ from agent_utilities.results.feature import owner_of
 from agent_utilities.results.kept import Kept, Owner
 from agent_utilities.seam.feature import ALWAYS_LOADED, Asked, Feature, OwnTool
 from agent_utilities.seam.host import Approver, Host, SearchForm, SharedState, find
-from agent_utilities.seam.request import TOOLS_USED, Request
+from agent_utilities.seam.request import TOOLS_USED, Request, make_call
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -169,15 +169,13 @@ class Programs(Feature):
         async def call(stub: Stub, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, int]:
             try:
                 arguments = arguments_of(stub, args, kwargs)
-                result = await self.host.make_call(request, stub.tool_name, arguments, within=program)
-                tool = await self.host.component("tool", stub.tool_name)
+                result = await make_call(request, stub.tool_name, arguments, within=program)
             except Asked:
                 raise
             except (MCPError, AgentUtilitiesError) as error:
                 raise CallError(str(error)) from None
-            schema = tool.output_schema if isinstance(tool, Tool) else None
             request.values[TOOLS_USED].add(stub.tool_name)
-            return value_of(result, is_wrapped=bool(schema and schema.get("x-fastmcp-wrap-result")))
+            return value_of(result, is_wrapped=stub.is_wrapped)
 
         def function(stub: Stub) -> Function:
             writes = stub.python_name in named and not named[stub.python_name].read_only
@@ -201,10 +199,11 @@ class Programs(Feature):
         decision = await self.host.decide("tool", request.verdict)
         named = self._named(decision)
         words = words_in(code)
-        stubs = await self._stubs_of({name: each for name, each in named.items() if name in words})
+        is_few = len(named) <= FEW_STUBS  # then they are the same for all programs, and soon checked
+        stubs = await self._stubs_of({name: each for name, each in named.items() if is_few or name in words})
         if TOOL_SEARCH in words and TOOL_SEARCH not in named:
             stubs += await self._search_stub(decision)
-        await refuse_what_fails(await self._workers.pool(), code, stubs)
+        await refuse_what_fails(await self._workers.checker(), code, stubs)
         program = f"p_{token_hex(8)}"
         functions = self._functions(stubs, named, request, program)
         return await self._ended(code, functions, request, program)

@@ -66,7 +66,7 @@ class RoutedPrograms:
         stubs = self._stubs(definitions, words_in(code))
         functions = {stub.python_name: _function(stub, definitions[stub.tool_name], call) for stub in stubs}
         try:
-            await refuse_what_fails(await self._workers.pool(), code, stubs)
+            await refuse_what_fails(await self._workers.checker(), code, stubs)
             ended = await run(self._workers, code, functions, self._limits, f"p_{token_hex(8)}")
             assert isinstance(ended, Ended)  # nobody is asked here
         except ProgramError as error:
@@ -84,15 +84,12 @@ def _reads(definition: Mapping[str, Any]) -> bool:
 
 
 def _function(stub: Stub, definition: Mapping[str, Any], call: Call) -> Function:
-    schema = definition.get("outputSchema")
-    is_wrapped = isinstance(schema, Mapping) and bool(schema.get("x-fastmcp-wrap-result"))
-
     async def made(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, int]:
         try:
             result = await call(stub.tool_name, arguments_of(stub, args, kwargs))
         except Exception as error:
             raise CallError(str(error) or type(error).__name__) from error
         sent = as_sent(result)
-        return value_of({"structuredContent": result} if sent is None else sent, is_wrapped=is_wrapped)
+        return value_of({"structuredContent": result} if sent is None else sent, is_wrapped=stub.is_wrapped)
 
     return Function(made, stub.tool_name, not _reads(definition))

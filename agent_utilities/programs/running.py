@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from agent_utilities.errors import Asked, SettingsError, shortened
+from agent_utilities.programs.checking import N_KEPT, Checker
 from agent_utilities.programs.program import (
     LIMITS,
     LONGEST_ERROR,
@@ -53,6 +54,7 @@ class Workers:
 
     def __init__(self) -> None:
         self._pool: AsyncMonty | None = None
+        self._checker: Checker | None = None
         self._starting = asyncio.Lock()
         self.n_running = 0
 
@@ -69,9 +71,16 @@ class Workers:
                 except ImportError:
                     hint = "pip install 'pydantic-monty>=1.4,<1.5'"
                     raise SettingsError("programs need pydantic-monty", "", "programs", hint) from None
-                pool = AsyncMonty(min_processes=1, max_processes=N_WORKERS, request_timeout=_TURN_S)
+                pool = AsyncMonty(min_processes=1, max_processes=N_WORKERS + N_KEPT, request_timeout=_TURN_S)
                 self._pool = await pool.__aenter__()
             return self._pool
+
+    async def checker(self) -> Checker:
+        """Return what checks programs, in workers of the pool."""
+        pool = await self.pool()
+        if self._checker is None:
+            self._checker = Checker(pool)
+        return self._checker
 
     @asynccontextmanager
     async def session(self, limits: Limits) -> AsyncIterator[AsyncMontySession]:
@@ -88,6 +97,9 @@ class Workers:
         """End the processes."""
         if self._pool is not None:
             pool, self._pool, self._starting = self._pool, None, asyncio.Lock()  # a next start may be in another loop
+            if self._checker is not None:
+                checker, self._checker = self._checker, None
+                await checker.close()
             await pool.__aexit__(None, None, None)
             await asyncio.sleep(_CLOSED_S)  # its threads end by themselves; before they have, Python can't exit
 

@@ -55,6 +55,7 @@ class Stub:
         text: the function, such as `async def list_issues(*, repo: str) -> ListIssuesResult: ...`.
         types: the `TypedDict`s that it names; may be empty.
         compact: the function for a model to read, such as `list_issues(repo: str) -> {items: list[str]}`.
+        is_wrapped: whether what a program gets stands under the key `result` of the tool's own result.
     """
 
     python_name: str
@@ -63,6 +64,7 @@ class Stub:
     text: str
     types: str
     compact: str
+    is_wrapped: bool = False
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
@@ -203,8 +205,11 @@ def stub_of(name: str, python_name: str, input_schema: object, output_schema: ob
     for parameters, returned in ((fields, result), (fields, "Any"), (plain, "Any")):
         stub = _written(name, python_name, parameters, is_open, returned, said)
         if len(stub.text) + len(stub.types) <= _MAX_STUB:
-            return stub
-    return _written(name, python_name, (), True, "Any", said)
+            break
+    else:
+        stub = _written(name, python_name, (), True, "Any", said)
+    is_wrapped = isinstance(output_schema, Mapping) and output_schema.get("x-fastmcp-wrap-result") is True
+    return replace(stub, is_wrapped=is_wrapped)
 
 
 def any_stub(stub: Stub) -> Stub:

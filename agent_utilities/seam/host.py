@@ -160,22 +160,6 @@ class Host(Protocol):
             BoundError: a feature could not determine its bounds.
         """
 
-    async def make_call(
-        self, request: Request, name: str, arguments: Mapping[str, Any], *, within: str
-    ) -> dict[str, Any]:
-        """Make a call of a tool on behalf of a call that is being served, and return its result as it is sent.
-
-        Verdict, quotas, record, logins and projections are those of a call that the caller sends, and judged anew.
-
-        Args:
-            request: the call that is being served.
-            within: an id of what makes the call, for the record.
-
-        Raises:
-            Asked: somebody is to answer a question first; the same call may then be made again.
-            MCPError: the selection of the caller holds no more, or an upstream answered with an error.
-        """
-
     async def instructions_for(self, request: Request) -> str | None:
         """Return the server's instructions for a caller's model."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -42,7 +42,7 @@ LEFT_OUT = "agent-utilities/left out"
 UNFIT = "agent-utilities/unfit"
 """The key of a request's values for the components that were changed or left out for its client: reasons by name."""
 MAKE_CALL = "agent-utilities/make call"
-"""The key of a call's values for the function that makes further calls on its behalf; see `Host.make_call`."""
+"""The key of a call's values for the function that makes further calls on its behalf; see `make_call`."""
 HANDED_ON: Mapping[str, Any] = {"agent-utilities/handed-on": True}
 """The `_meta` of the placeholder of that result, while FastMCP and the SDK handle it."""
 _ABOUT_TOOLS = frozenset(("", "tools/list", "tools/call", "initialize", "server/discover"))
@@ -246,6 +246,23 @@ def serving(request: Request) -> Iterator[Request]:
             yield request
     finally:
         _request.reset(token)
+
+
+async def make_call(request: Request, name: str, arguments: Mapping[str, Any], *, within: str) -> dict[str, Any]:
+    """Make a call of a tool on behalf of a call that is being served, and return its result as it is sent.
+
+    Verdict, quotas, record, logins and the author's middleware are those of a call that its caller sends, judged anew.
+
+    Args:
+        request: the call that is being served.
+        within: an id of what makes the call, for the record.
+
+    Raises:
+        Asked: somebody is to answer a question first; the same call may then be made again.
+        MCPError: the selection of the caller holds no more, or an upstream answered with an error.
+    """
+    make: Callable[..., Awaitable[dict[str, Any]]] = request.values[MAKE_CALL]
+    return await make(name, arguments, within)
 
 
 def hand_on(result: dict[str, Any]) -> dict[str, Any] | None:

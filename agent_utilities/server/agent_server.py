@@ -145,7 +145,6 @@ class AgentServer(FastMCP[Any]):
             sdk.version = NO_VERSION  # FastMCP would give its own.
         sdk_server.keep_log_levels(sdk)
         wire = Wire(self)
-        self.make_call = wire.make_call
         sdk.middleware += [self.stopping, wire]
         sdk.get_tool_input_schema = partial(header_schema, self)
         sdk.add_request_handler("subscriptions/listen", mcp_types.SubscriptionsListenRequestParams, self.changes.listen)

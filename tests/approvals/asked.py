@@ -16,7 +16,7 @@ from agent_utilities.approvals.feature import Approvals
 from agent_utilities.approvals.store import Question
 from agent_utilities.seam.feature import Asked, Feature, OwnTool
 from agent_utilities.seam.host import Approver
-from agent_utilities.seam.request import Request
+from agent_utilities.seam.request import Request, make_call
 from tests.parts import part
 
 MODES = ["legacy", "2026-07-28"]
@@ -125,7 +125,7 @@ class Batch(Feature):
                     if i in results:
                         continue
                     try:
-                        result = await self.host.make_call(request, tool, given, within="p_1")
+                        result = await make_call(request, tool, given, within="p_1")
                         results[i] = result["content"][0]["text"]
                     except Asked as asked:
                         questions[i] = str(asked.question)

@@ -4,14 +4,14 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_utilities.programs.checking import problems_of, type_errors
+from agent_utilities.programs.checking import FEW_STUBS, Checker, problems_of, type_errors
+from agent_utilities.programs.running import Workers
 from agent_utilities.programs.stubs import Stub, python_names, stub_of
 from agent_utilities.programs.unsupported import MAX_CODE, Problem, unsupported
 from tests.programs.tools import stubs
@@ -23,18 +23,13 @@ Check = Callable[..., list[Problem]]
 
 @pytest.fixture(scope="module")
 def called() -> Any:
-    """Call an async function with a pool of one worker."""
+    """Call an async function with a checker."""
 
-    async def enter() -> Any:
-        return await monty.AsyncMonty(min_processes=1, max_processes=1).__aenter__()
-
-    async def leave(pool: Any) -> None:
-        await pool.__aexit__(None, None, None)
-
+    workers = Workers()
     with asyncio.Runner() as runner:
-        pool = runner.run(enter())
-        yield lambda how, *arguments: runner.run(how(pool, *arguments))
-        runner.run(leave(pool))
+        checker = runner.run(workers.checker())
+        yield lambda how, *arguments: runner.run(how(checker, *arguments))
+        runner.run(workers.close())
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +42,8 @@ def check(called: Any) -> Any:
 def run(called: Any) -> Any:
     """Run a program unchecked; return why it failed, or an empty text."""
 
-    async def ran(pool: Any, code: str) -> str:
-        async with pool.checkout(limits={"max_feed_duration_secs": 5.0}) as session:
+    async def ran(checker: Checker, code: str) -> str:
+        async with checker.pool.checkout(limits={"max_feed_duration_secs": 5.0}) as session:
             try:
                 await session.feed_run(code, external_lookup={}, print_callback=lambda stream, text: None)
             except monty.MontyError as error:
@@ -193,9 +188,10 @@ class TestTypeErrors:
         broken = [replace(stub, text="async def read_file(:") for stub in stubs() if stub.tool_name == "read_file"]
         assert [] == check('r = await read_file(path="a")\nr["x"]', broken)
 
-    def test_tools_that_are_not_named_are_not_read(self, check: Check) -> None:
-        broken = replace(stub_of("x", "x", {}, None), text="async def x(:")
-        assert [1] == lines(check("await read_file(pth='a')", [*stubs(), broken]))[:1]
+    def test_of_many_tools_those_that_are_not_named_are_not_read(self, check: Check) -> None:
+        names = (f"x{i}" for i in range(FEW_STUBS))
+        broken = [replace(stub_of(name, name, {}, None), text=f"async def {name}(:") for name in names]
+        assert [1] == lines(check("await read_file(pth='a')", [*stubs(), *broken]))[:1]
 
     def test_nesting_is_told(self, check: Check) -> None:
         assert "nested" in check("x = " + "[" * 400 + "]" * 400, how=type_errors)[0].text
@@ -203,19 +199,17 @@ class TestTypeErrors:
     def test_what_cannot_be_read_is_not_checked(self, check: Check) -> None:
         assert ["the program has 50,001 characters, of at most 50,000"] == [each.text for each in check("x" * 50_001)]
 
-    def test_a_pool_that_fails_refuses_nothing(self) -> None:
-        class Crashing:
-            async def __aenter__(self) -> Any:
-                return SimpleNamespace(feed_run=self.feed_run)
+    def test_a_program_that_ends_the_checker_is_not_refused_and_the_next_one_is_checked(self, check: Check) -> None:
+        chain = ["for i in [1, 2]:", *["    x = (x, i)"] * 5, *["    x = x"] * 1_960]
+        assert check("\n".join(["x = 0", *chain]), [], type_errors) == []
+        assert lines(check("1\nnothing", [], type_errors)) == [2]
 
-            async def __aexit__(self, *error: object) -> None: ...
+    def test_nothing_of_a_program_is_known_to_the_next(self, check: Check) -> None:
+        assert check("own = 1\nown", [], type_errors) == []
+        assert lines(check("own", [], type_errors)) == [1]
 
-            async def feed_run(self, code: str, **options: Any) -> Any:
-                with monty.Monty(request_timeout=0.2) as pool, pool.checkout() as session:
-                    session.feed_run("while True: pass")
-
-        pool: Any = SimpleNamespace(checkout=lambda **options: Crashing())
-        assert [] == asyncio.run(type_errors(pool, "1", []))
+    def test_a_program_has_no_name_of_the_checker_s(self, check: Check) -> None:
+        assert check("check_only_ = 1\ncheck_only_ + 1", [], type_errors) == []
 
 
 UNSUPPORTED = {

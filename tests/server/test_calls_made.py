@@ -1,4 +1,4 @@
-"""Calls that a feature makes on behalf of a call, by `Host.make_call`: each is judged and counted by itself."""
+"""Calls that a feature makes on behalf of a call, by `make_call`: each is judged and counted by itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agent_utilities import AgentServer, Feature, create_mcp_server, selection_m
 from agent_utilities.access.record.log import all_files
 from agent_utilities.seam.events import Event
 from agent_utilities.seam.feature import Asked, OwnTool, Refusal
-from agent_utilities.seam.request import Call, Request, ToolCalled, request_in_force
+from agent_utilities.seam.request import Call, Request, ToolCalled, make_call, request_in_force
 from tests.every import every
 from tests.gateway.gateways import served
 from tests.gateway.upstreams.supervised import script
@@ -43,7 +43,7 @@ class Makes(Feature):
     def _tool(self, request: Request) -> Tool:
         async def made(name: str, arguments: Mapping[str, Any]) -> str:
             try:
-                result = await self.host.make_call(request, name, arguments, within="p_1")
+                result = await make_call(request, name, arguments, within="p_1")
             except Asked as asked:
                 return f"asked {asked.question}"
             except MCPError as error:

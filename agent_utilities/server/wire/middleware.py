@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -125,12 +125,6 @@ class Wire:
             await self._host.sessions.ended(request.session, ctx, result)
         self._host.notify(RequestServed(ctx.method, "ok" if _is_ok(result) else "error"))
         return result
-
-    async def make_call(
-        self, request: Request, name: str, arguments: Mapping[str, Any], *, within: str
-    ) -> dict[str, Any]:
-        make: Callable[..., Awaitable[dict[str, Any]]] = request.values[MAKE_CALL]
-        return await make(name, arguments, within)
 
     async def _call_within(
         self,
