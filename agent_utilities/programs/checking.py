@@ -11,19 +11,22 @@ import json
 import re
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_utilities.programs.program import ProgramError
 from agent_utilities.programs.stubs import MODULES, Stub, any_stub, class_names, stubs_text
 from agent_utilities.programs.unsupported import MAX_PROBLEMS, MAX_SAID, Problem, Program, tree_of, unsupported
+from agent_utilities.runtime.waiting import in_daemon_thread
 
 if TYPE_CHECKING:
     from pydantic_monty import AsyncMonty, AsyncMontySession
 
-_MAX_READ, _MAX_MEMORY = 500, 256 << 20
+_T = TypeVar("_T")
+_MAX_READ, _MAX_MEMORY, _SHORT = 500, 256 << 20, 5_000
 _WORD = re.compile(r"\w+")
 _FIRST = "check_only_"
 """The first line of what is only checked: a name that stubs declare and nothing has, so that no line after it runs."""
@@ -38,7 +41,7 @@ async def problems_of(check: Checker, code: str, stubs: Sequence[Stub]) -> list[
     tree = tree_of(code)
     if isinstance(tree, Problem):
         return [tree]
-    found = unsupported(code, {stub.python_name for stub in stubs})
+    found = await _beside(code, partial(unsupported, code, {stub.python_name for stub in stubs}))
     lines = {problem.line for problem in found}
     others = [problem for problem in await type_errors(check, code, stubs) if problem.line not in lines]
     return sorted([*found, *others], key=lambda problem: problem.line)[:MAX_PROBLEMS]
@@ -70,7 +73,7 @@ async def type_errors(check: Checker, code: str, stubs: Sequence[Stub]) -> list[
     tree = tree_of(code)
     if isinstance(tree, Problem):
         return [tree]
-    program = Program.of(tree, code)
+    program = await _beside(code, partial(Program.of, tree, code))
     used = stubs if len(stubs) <= FEW_STUBS else [stub for stub in stubs if stub.python_name in code]
     functions = [stub for stub in used if stub.python_name not in program.assigned]
     added = [text for name, text in _BUILTINS.items() if name not in program.bound]
@@ -82,6 +85,11 @@ async def type_errors(check: Checker, code: str, stubs: Sequence[Stub]) -> list[
         found = await check.alone(code, "\n".join([stubs_text(functions), *added]))
         problems = _judged(found, _Judge.of(program, functions))
     return problems
+
+
+async def _beside(code: str, work: Callable[[], _T]) -> _T:
+    """Return what some work on a program comes to; of a long one it is done off the event loop."""
+    return work() if len(code) < _SHORT else await in_daemon_thread(work)
 
 
 async def _is_broken(check: Checker, stubs: Sequence[Stub]) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import dedent
 from typing import Any
 
 from pydantic_core import to_json
@@ -18,6 +20,7 @@ from agent_utilities.programs.unsupported import MAX_CODE
 _MOST = 2_000
 """Characters of the description: some hosts show no more."""
 _LONGEST_ERROR = 2_000
+_FENCED = re.compile(r"\s*```(?:python|py)?[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*", re.DOTALL)
 RUN_PROGRAM_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
@@ -70,12 +73,19 @@ def wanted_of(arguments: Mapping[str, Any]) -> Wanted:
             raise InputError("unknown argument", key, source + key, "it takes code, or resume")
         if not isinstance(value, str):
             raise InputError("no text", value, source + key, "write the program as one text")
-    wanted = Wanted(arguments.get("code", ""), arguments.get("resume", ""))
+    wanted = Wanted(_plain(arguments.get("code", "")), arguments.get("resume", ""))
     if not wanted.code.strip() and not wanted.resume:
         raise InputError("no program", wanted.code, f"{source}code", "write Python, such as `await list_issues()`")
     if len(wanted.code) > MAX_CODE:
         raise InputError(f"more than {MAX_CODE:,} characters", len(wanted.code), f"{source}code", "write less of it")
     return wanted
+
+
+def _plain(code: str) -> str:
+    """Return a program without what models put around one: a fence, an indentation of it all, a byte-order mark."""
+    if (fenced := _FENCED.fullmatch(code)) is not None:
+        code = fenced[1]
+    return dedent(code.removeprefix("\ufeff"))
 
 
 def value_of(result: Mapping[str, Any], *, is_wrapped: bool) -> tuple[Any, int]:

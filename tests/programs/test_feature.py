@@ -57,6 +57,11 @@ class TestWhatItGets:
             ended = await ran(client, "print('first')\n{'n': await count(n=2)}")
         assert ended.texts == ["first\n", '{"n":2}']
 
+    @every("code", ["```python\nawait count(n=2)\n```", "    n = 2\n    await count(n=n)\n", "\ufeffawait count(n=2)"])
+    async def test_what_models_put_around_a_program_is_taken_off(self, code: str):
+        async with Tracker().client() as client:
+            assert (await ran(client, code)).texts == ["2"]
+
     async def test_a_program_without_a_value_says_so(self):
         async with Tracker().client() as client:
             ended = await ran(client, "x = 1")

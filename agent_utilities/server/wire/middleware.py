@@ -116,7 +116,7 @@ class Wire:
                 else:
                     result = await self._serve(ctx, call_next, request)
         except Asked as asked:
-            result = dict(asked.result)
+            result = fit.result_for(dict(asked.result), ctx.protocol_version)
         except Exception:
             self._host.notify(RequestServed(ctx.method, "error"))
             raise
