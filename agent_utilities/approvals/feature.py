@@ -127,7 +127,7 @@ class Approvals(Feature):
         """
         super().attach(host)
         self._table = table_of(host.operator.settings, host.operator.files)
-        host.offer(Approver, lambda: self)
+        host.offer(Approver, lambda: Approver(self.ask))
         host.offer(Panel, partial(panel, self))
 
     @cached_property

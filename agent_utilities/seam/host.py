@@ -251,19 +251,18 @@ class ApproveSource:
     rules: Callable[[], Mapping[str, ApproveRule]]
 
 
-class Approver(Protocol):
-    """Offered by the feature that asks for approval, for features that make calls on behalf of another one."""
+@dataclass(frozen=True, slots=True)
+class Approver:
+    """Offered by the feature that asks for approval, for features that make calls on behalf of another one.
 
-    async def ask(
-        self, request: Request, questions: Sequence[str], state: str, resume: str
-    ) -> Mapping[str, Any] | None:
-        """Ask for all questions at once; return None once each is answered, else what the caller is sent now.
+    Args:
+        ask: asks for all questions at once, and returns None once each is answered, else what the caller is sent now.
+            It takes the call on whose behalf the others are made, which may bring the answers (`inputResponses`); the
+            ids of the questions, as `Asked.question` has them; the `requestState` of a result that asks; and what the
+            caller is to do after a yes elsewhere.
+    """
 
-        Args:
-            request: the call on whose behalf the others are made; it may bring the answers (`inputResponses`).
-            questions: the ids, as `Asked.question` has them.
-            state, resume: the `requestState` of a result that asks; what its caller is to do after a yes elsewhere.
-        """
+    ask: Callable[[Request, Sequence[str], str, str], Awaitable[Mapping[str, Any] | None]]
 
 
 @dataclass(frozen=True, slots=True)
