@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 _RUNNER = entry("tool", RUN_PROGRAM, read_only=True)
 """The entry tool as bounds judge it; each call that a program makes is judged by itself."""
 _N_SURFACES, _N_STUBS = 64, 20_000
-_MOST_DESCRIBED = 40
-"""The most tools whose signatures are tried for the description."""
 
 
 class Programs(Feature):
@@ -93,7 +91,7 @@ class Programs(Feature):
         """List `run_program` where a caller may use any tool that a program may call."""
         if not self._may_run(request) or not (named := self._named(decision)):
             return ()
-        stubs = await self._stubs_of(named) if len(named) <= _MOST_DESCRIBED else []
+        stubs = await self._stubs_of(named) if len(named) <= FEW_STUBS else []
         description = described([stub.compact for stub in stubs], self.limits)
         return (self._tool(free_name(RUN_PROGRAM, decision.permitted_names), request, named, description),)
 

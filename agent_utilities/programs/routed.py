@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_utilities.errors import InputError
 from agent_utilities.policy.entry_names import RUN_PROGRAM, free_name
-from agent_utilities.programs.checking import refuse_what_fails, words_in
+from agent_utilities.programs.checking import FEW_STUBS, refuse_what_fails, words_in
 from agent_utilities.programs.described import RUN_PROGRAM_SCHEMA, described, texts_of, value_of, wanted_of
 from agent_utilities.programs.program import CallError, Ended, Function, Limits, ProgramError
 from agent_utilities.programs.running import Workers, run
@@ -16,7 +16,6 @@ from agent_utilities.programs.stubs import Stub, arguments_of, python_names, stu
 from agent_utilities.results.routed import ShortResult, TextBlock, as_sent
 
 Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
-_MOST_DESCRIBED = 40
 
 
 class RoutedPrograms:
@@ -34,7 +33,7 @@ class RoutedPrograms:
     def definition(self, definitions: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         """Return `run_program` as `tools/list` sends it, over these tools."""
         stubs = self._stubs(definitions)
-        signatures = [stub.compact for stub in stubs] if len(stubs) <= _MOST_DESCRIBED else []
+        signatures = [stub.compact for stub in stubs] if len(stubs) <= FEW_STUBS else []
         schema = {**RUN_PROGRAM_SCHEMA, "properties": {"code": RUN_PROGRAM_SCHEMA["properties"]["code"]}}
         return {"name": self.runner, "description": described(signatures, self._limits), "inputSchema": schema}
 
