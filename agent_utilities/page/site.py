@@ -28,10 +28,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from agent_utilities.errors import AgentUtilitiesError
-from agent_utilities.page import servers, words
+from agent_utilities.page import servers, tool, words
 from agent_utilities.page.door import STATIC, Door
 from agent_utilities.page.feature import N_KEPT, Seen, Tail
-from agent_utilities.page.surface import SURFACE, TOOL, call
+from agent_utilities.page.surface import SURFACE
 from agent_utilities.page.usage import CALLS, PROMPT, SESSIONS, USAGE
 from agent_utilities.runtime.shown import shown
 from agent_utilities.runtime.waiting import is_failure, left_out
@@ -49,7 +49,7 @@ _FORMULA = re.compile(rf"""(^|[,;|"'\t\r\n])(?=[\s\u200b-\u200f\u2060\ufeff]*{_S
 _NOT_IN_FILES = re.compile(r"[^\w .-]", re.ASCII)
 """Matches what a header can't have in the name of a file, or a browser not in its folder."""
 
-_PANELS = (SURFACE, PROMPT, servers.PANEL, CALLS, USAGE, words.PANEL, SESSIONS, TOOL)
+_PANELS = (SURFACE, PROMPT, servers.PANEL, CALLS, USAGE, words.PANEL, SESSIONS, tool.PANEL)
 """In the order of the navigation."""
 PANELS: dict[str, Panel] = {each.name: each for each in _PANELS}
 
@@ -144,15 +144,17 @@ class Site:
         return self._tail.events(request.state.reader_now, request, row)
 
     async def _call(self, request: HttpRequest) -> Response:
-        """Call a tool as the reader would, through the server's own endpoint."""
+        """Call a tool as the reader would; of one that may write ask first, with its arguments."""
         reader: Reader = request.state.reader
         if not reader.operates:
             return self._refused(request, 403, "Only operators call tools here.")
         try:
-            result = await call(self._host, request, request.state.form)
+            outcome = await tool.call(self._host, reader, request, request.state.form)
         except AgentUtilitiesError as error:
-            return self._message(request, str(error), 400, PANELS["tool"])
-        return self._message(request, result, 200, PANELS["tool"])
+            return self._message(request, str(error), 400, tool.PANEL)
+        if isinstance(outcome, tool.Question):
+            return self._html(request, "ask.html", {"panel": tool.PANEL, "call": outcome, "form": outcome.form})
+        return self._html(request, "outcome.html", {"panel": tool.PANEL, "outcome": outcome})
 
     # -- actions ----------------------------------------------------------------------------------------------------
 
@@ -177,7 +179,7 @@ class Site:
             question = await asked if isawaitable(asked) else asked
         except AgentUtilitiesError as error:
             return self._message(request, str(error), 400, panel)
-        return self._html(request, "ask.html", {"panel": panel, "question": question, "form": form})
+        return self._html(request, "ask.html", {"panel": panel, "question": question, "form": form, "call": None})
 
     async def _press(self, request: HttpRequest) -> Response:
         """Run a confirmed action, and record who ran it."""

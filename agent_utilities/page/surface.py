@@ -1,19 +1,16 @@
-"""The surface panel: every tool with its cost and verdict under a selection; and the form that calls one tool."""
+"""The surface panel: every tool with its cost and verdict under a selection, and what asks for the same elsewhere."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
 import fastmcp
-import httpx2
-from fastmcp import Client
-from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.tools.base import Tool
 from starlette.requests import Request as HttpRequest
 
@@ -23,7 +20,7 @@ from agent_utilities.runtime.waiting import in_turns
 from agent_utilities.seam.caller import Caller
 from agent_utilities.seam.feature import OwnTool
 from agent_utilities.seam.host import Host
-from agent_utilities.seam.panel import Form, PageError, Panel, Reader, Table
+from agent_utilities.seam.panel import PageError, Panel, Reader, Table
 from agent_utilities.seam.request import Request, serving
 from agent_utilities.seam.verdict import UnderVerdict
 from agent_utilities.seam.whole_catalog import WholeCatalog
@@ -178,98 +175,3 @@ async def look_at_surface(host: Host, reader: Reader, request: HttpRequest) -> d
 
 
 SURFACE = Panel("surface", "Surface", look_at_surface)
-
-
-_TYPED = ("string", "number", "integer", "boolean")
-ARGUMENT = "argument "
-"""What a form's fields for arguments begin with."""
-_CALL_S = 120.0
-
-
-async def look_at_tool(host: Host, reader: Reader, request: HttpRequest) -> dict[str, Any]:
-    """Return the definition of a tool, and the form for its arguments.
-
-    Raises:
-        PageError: the reader may know of no tool of that name.
-    """
-    name = request.query_params.get("named", "")
-    made = await request_of(host, reader, request)
-    tool = next((each for each in await known_tools(host, reader, made) if each.name == name), None)
-    if tool is None:
-        raise PageError(f"no tool named {name!r}")
-    row = next(row for row in await rows_of(host, reader, made) if row.name == name)
-    definition = definition_of(tool)
-    return {
-        "row": row,
-        "definition": json.dumps(definition, indent=2, ensure_ascii=False),
-        "description": definition.get("description", ""),
-        "fields": _fields(definition["inputSchema"]),
-        "selection": [(key, value) for key, value in request.query_params.multi_items() if key != "named"],
-        "tables": {"tool": Table(("name", "server", "tokens"), [(row.name, row.server, row.tokens)])},
-    }
-
-
-def _fields(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the fields of a form for a tool's arguments; arguments without a plain type are written in JSON."""
-    required = schema.get("required", ())
-    properties = schema.get("properties")
-    return [
-        {
-            "name": name,
-            "type": each.get("type") if each.get("type") in _TYPED and "enum" not in each else "json",
-            "is_required": name in required,
-            "help": str(each.get("description", "")),
-            "default": "" if each.get("default") is None else json.dumps(each["default"], ensure_ascii=False),
-        }
-        for name, each in (properties.items() if isinstance(properties, dict) else ())
-        if isinstance(each, dict)
-    ]
-
-
-async def call(host: Host, request: HttpRequest, form: Form) -> str:
-    """Return a tool's result as JSON; it is called through the server's own endpoint, as the reader's agent would.
-
-    Raises:
-        PageError: an argument can't be read, or the call failed.
-    """
-    name, arguments = form.get("named", ""), _arguments(form)
-    selection = [(key, value) for key, value in form.items() if key != "named" and not key.startswith(ARGUMENT)]
-    path = fastmcp.settings.streamable_http_path
-    url = f"{request.url.scheme}://{request.url.netloc}{path}?{urlencode(selection)}"
-    transport = StreamableHttpTransport(url, httpx_client_factory=_in_process(request))
-    try:
-        async with Client(transport, timeout=_CALL_S) as client:
-            result = await client.call_tool_mcp(name, arguments)
-    except Exception as error:
-        raise PageError(f"{name} could not be called: {error or type(error).__name__}") from None
-    return json.dumps(result.model_dump(mode="json", by_alias=True, exclude_none=True), indent=2, ensure_ascii=False)
-
-
-def _arguments(form: Form) -> dict[str, Any]:
-    arguments: dict[str, Any] = {}
-    for key, text in form.items():
-        if not key.startswith(ARGUMENT) or not text.strip():
-            continue
-        kind, _, name = key.removeprefix(ARGUMENT).partition(" ")
-        try:
-            arguments[name] = text if kind == "string" else json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise PageError(f"{name} can't be read: {text[:100]!r} is no JSON ({error})") from None
-    return arguments
-
-
-def _in_process(request: HttpRequest) -> Any:
-    """Return a factory of HTTP clients that call this application in process, with the reader's token."""
-    user = request.scope.get("user")
-    token = getattr(getattr(user, "access_token", None), "token", "")
-
-    def made(headers: Mapping[str, str] | None = None, **options: Any) -> httpx2.AsyncClient:
-        own = {"authorization": f"Bearer {token}"} if token else {}
-        kept = {key: value for key, value in options.items() if key in ("timeout", "follow_redirects")}
-        transport = httpx2.ASGITransport(app=request.app)
-        return httpx2.AsyncClient(transport=transport, headers={**(headers or {}), **own}, **kept)
-
-    return made
-
-
-TOOL = Panel("tool", "", look_at_tool)

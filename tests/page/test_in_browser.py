@@ -119,7 +119,25 @@ class TestSurface:
         expect(page.get_by_role("heading", level=1)).to_have_text("notes_echo")
         page.get_by_label("text").fill("<b>hello</b> there")
         page.get_by_role("button", name="Call").click()
-        expect(page.locator(".told")).to_contain_text("<b>hello</b> there")
+        expect(page.get_by_role("region", name="Arguments in JSON")).to_contain_text('"text": "<b>hello</b> there"')
+        expect(page.get_by_role("button", name="Call it")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Done: notes_echo")
+        expect(page.locator(".told")).to_have_text("<b>hello</b> there")
+
+    def test_a_call_that_fails_looks_so(self, visit: Visiting, gateway: Gateway) -> None:
+        page = visit(gateway.link).page
+        looks = {}
+        for tool, head in (("notes_echo", "Done: notes_echo"), ("notes_fail", "Failed: notes_fail")):
+            page.goto(f"{gateway.url}/page/tool?named={tool}")
+            page.get_by_label("text").fill("the disk is full")
+            page.get_by_role("button", name="Call").click()
+            page.get_by_role("button", name="Call it").click()
+            expect(page.get_by_role("heading", level=1)).to_have_text(head)
+            expect(page.locator(".told")).to_contain_text("the disk is full")
+            style = "(each) => { const s = getComputedStyle(each); return [s.backgroundColor, s.borderRadius]; }"
+            looks[tool] = page.locator(".outcome").evaluate(style)
+        assert all(done != failed for done, failed in zip(*looks.values(), strict=True))
 
 
 def reload_until(page: Page, text: str) -> None:
@@ -249,6 +267,8 @@ class TestWithoutScripts:
         page.goto(f"{gateway.url}/page/tool?named=notes_echo")
         page.get_by_label("text").fill("hello without scripts")
         page.get_by_role("button", name="Call").click()
+        expect(page.locator(".question")).to_contain_text("notes_echo may write")
+        page.get_by_role("button", name="Call it").click()
         expect(page.locator(".told")).to_contain_text("hello without scripts")
         page.goto(f"{gateway.url}/page/calls?called=echo")
         expect(page.locator("tbody tr").first).to_contain_text("notes_echo")

@@ -47,8 +47,24 @@ async def called(web: httpx2.AsyncClient, tool: str = "every_kind", **arguments:
     return await web.post("/page/tool", data={"named": tool, "form_key": key, **given}, headers=ORIGIN)
 
 
+async def agreed(web: httpx2.AsyncClient, asked: httpx2.Response) -> httpx2.Response:
+    """Send the form by which a page asks, as pressing its button does."""
+    hidden = re.findall(
+        r'<input type="hidden" name="([^"]+)" value="([^"]*)">', asked.text.split('class="question"')[1]
+    )
+    return await web.post(
+        "/page/tool", data={html.unescape(name): html.unescape(value) for name, value in hidden}, headers=ORIGIN
+    )
+
+
+def heading_of(page: str) -> str:
+    found = re.search(r"<h1[^>]*>(.*?)</h1>", page, re.S)
+    assert found is not None, page
+    return re.sub(r"\s+", " ", re.sub("<[^>]+>", "", found[1])).strip()
+
+
 def answer_in(page: str) -> dict[str, Any]:
-    found = re.search(r'<pre class="told[^>]*>(.*?)</pre>', page, re.S)
+    found = re.search(r'aria-label="The whole result in JSON">(.*?)</pre>', page, re.S)
     assert found is not None, page
     told: dict[str, Any] = json.loads(html.unescape(found[1]))
     return told
@@ -68,6 +84,21 @@ class TestDefinition:
         assert '<pre class="text" tabindex="0">Say it.</pre>' in page
         assert table == [{"name": "every_kind", "server": "notes", "tokens": table[0]["tokens"]}]
         assert f"{table[0]['tokens']} tokens on every turn" in page
+
+    async def test_costs_on_a_turn_what_its_verdict_has_it_cost(self) -> None:
+        told = {}
+        async with opened(server()) as web:
+            for query in ("", "&tool_search=on", "&disabled_tools=every_kind"):
+                page = html.unescape((await web.get(f"/page/tool?named=every_kind{query}")).text)
+                (told[query],) = re.findall(r'<p class="facts">(.*?)</p>', page, re.S)
+            tokens = (await web.get("/page/tool?named=every_kind&format=json")).json()["tool"][0]["tokens"]
+        told = {query: re.sub(r"\s+", " ", re.sub("<[^>]+>", "", text)) for query, text in told.items()}
+        assert f"{tokens} tokens on every turn" in told[""]
+        deferred = f"no tokens on a turn before it is loaded, then {tokens}; tool_search and call_tool stand for it"
+        assert deferred in told["&tool_search=on"]
+        assert (
+            f"not listed, so that it costs nothing; it would take {tokens} tokens" in told["&disabled_tools=every_kind"]
+        )
 
     async def test_has_a_field_for_each_argument(self) -> None:
         async with opened(server()) as web:
@@ -157,3 +188,77 @@ class TestCall:
             calls = (await web.get("/page/calls?format=json")).json()["calls"]
         assert answer_in(answer.text)["content"][0]["text"] == "done"
         assert [(row["tool"], row["caller"]) for row in calls] == [("git_log", "ann (local)")]
+
+
+class TestAsks:
+    """What may write is called once its reader has seen the tool and its arguments, and pressed a second time."""
+
+    @staticmethod
+    def writing() -> tuple[AgentServer, list[str]]:
+        made, written = notes(), list[str]()
+
+        @made.tool
+        def write_note(text: str) -> str:
+            written.append(text)
+            return f"wrote {text}"
+
+        return made, written
+
+    async def test_before_what_may_write_is_called(self) -> None:
+        made, written = self.writing()
+        async with opened(made) as web:
+            asked = await called(web, "write_note", string__text="<b>all</b> of it")
+            assert (asked.status_code, written) == (200, [])
+            page = html.unescape(asked.text)
+            assert "write_note" in page.split('class="question"')[1]
+            assert '"text": "<b>all</b> of it"' in page
+            answer = await agreed(web, asked)
+        assert written == ["<b>all</b> of it"]
+        assert heading_of(answer.text) == "Done: write_note"
+
+    async def test_with_the_selection_that_it_was_looked_at_by(self) -> None:
+        made, written = self.writing()
+        async with opened(made) as web:
+            key = await form_key(web, "/page/tool?named=write_note")
+            form = {"named": "write_note", "argument string text": "x", "read_only": "true", "form_key": key}
+            asked = await web.post("/page/tool", data=form, headers=ORIGIN)
+            answer = await agreed(web, asked)
+        assert written == []
+        assert heading_of(answer.text) == "Failed: write_note"
+
+    async def test_nothing_of_what_only_reads(self) -> None:
+        async with opened(server()) as web:
+            assert heading_of((await called(web, string__text="7")).text) == "Done: every_kind"
+
+    async def test_before_a_tool_that_calls_others(self) -> None:
+        made, written = self.writing()
+        async with opened(made) as web:
+            key = await form_key(web, "/page/tool?named=write_note")
+            form = {"named": "call_tool", "tool_search": "on", "form_key": key}
+            form["argument json arguments"] = '{"text": "x"}'
+            asked = await web.post("/page/tool", data={**form, "argument string name": "write_note"}, headers=ORIGIN)
+        assert (written, 'class="question"' in asked.text) == ([], True)
+
+    async def test_nothing_where_an_argument_can_not_be_read(self) -> None:
+        made, _ = self.writing()
+        async with opened(made) as web:
+            answer = await called(web, "write_note", json__text="{")
+        assert (answer.status_code, "is no JSON" in answer.text) == (400, True)
+
+
+class TestFailure:
+    async def test_is_headed_so_with_the_error_first(self) -> None:
+        made = notes()
+
+        @made.tool(annotations={"readOnlyHint": True})
+        def break_down() -> str:
+            raise ValueError("the <disk> is full")
+
+        async with opened(made) as web:
+            page = (await called(web, "break_down")).text
+        assert heading_of(page) == "Failed: break_down"
+        told = re.search(r'<pre class="told bad"[^>]*>(.*?)</pre>', page, re.S)
+        assert told is not None
+        assert "the <disk> is full" in html.unescape(told[1])
+        assert 'class="outcome failed"' in page
+        assert answer_in(page)["isError"] is True
