@@ -14,7 +14,17 @@ from typing import Any
 
 from starlette.requests import Request as HttpRequest
 
-from agent_utilities.catalog.context import DEFERRED, MANY_TOKENS, SECTIONS
+from agent_utilities.catalog.context import (
+    ACTIVE,
+    ATTACHED,
+    DEFERRED,
+    ENTRY_TOOLS,
+    INSTRUCTIONS,
+    LISTED,
+    MANY_TOKENS,
+    PINS,
+    SECTIONS,
+)
 from agent_utilities.context.feature import ContextReport
 from agent_utilities.page.surface import Row, request_of, rows_of
 from agent_utilities.runtime.waiting import in_daemon_thread
@@ -26,6 +36,17 @@ from agent_utilities.selection.model import Channel, NameSet, fold
 from agent_utilities.usage.feature import NOT_USED, Usage
 from agent_utilities.usage.model import DAY_MS, EVERYBODY, NOBODY, UsageError
 from agent_utilities.usage.report import UsageReport, read_days, read_report, read_results
+
+_MARKS = {
+    ENTRY_TOOLS: "M0 8 8 0",
+    PINS: "M1 2h3M5 6h3",
+    ATTACHED: "M0 4h8",
+    ACTIVE: "M0 0 8 8",
+    LISTED: "M4 0v8",
+    INSTRUCTIONS: "M0 4h8M4 0v8",
+    DEFERRED: "",
+}
+"""What is drawn over the colour of each section, within 8 by 8: who sees no colours tells them apart by it."""
 
 
 async def look_at_prompt(host: Host, reader: Reader, request: HttpRequest) -> dict[str, Any]:
@@ -50,6 +71,7 @@ async def look_at_prompt(host: Host, reader: Reader, request: HttpRequest) -> di
     return {
         "report": report,
         "sections": SECTIONS,
+        "marks": _MARKS,
         "servers": [(name, in_prompt[name], by_server[name]) for name in servers],
         "widest": max(report.total, report.undeferred_tokens, MANY_TOKENS),
         "budget": MANY_TOKENS,

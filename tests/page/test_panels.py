@@ -15,7 +15,8 @@ import httpx2
 import pytest
 
 from agent_utilities import AgentServer
-from agent_utilities.page.site import _as_csv
+from agent_utilities.page.feature import Seen
+from agent_utilities.page.site import _as_csv, _environment
 from agent_utilities.seam.panel import Table
 from tests.access.team import Team
 from tests.every import every
@@ -113,6 +114,7 @@ class TestTool:
         async with opened(notes()) as web:
             key = await form_key(web, "/page/tool?named=read_note")
             given = {"named": "read_note", "argument string name": "x", "form_key": key}
+            given["agreed"] = "yes"
             answers = [await web.post("/page/tool", data=given | more, headers=ORIGIN) for more in (
                 {}, {"disabled_tools": "read_note"}, {"argument json name": "{"},
             )]  # fmt: skip
@@ -139,6 +141,23 @@ class TestCalls:
         assert (rows[1]["server"], rows[1]["visible"], rows[1]["permitted"]) == ("notes", 1, 1)
         assert rows[1]["ms"] > 0
         assert [row["tool"] for row in failed] == ["no_such"]
+
+    async def test_say_what_was_listed_under_names_and_leave_out_what_there_is_not(self) -> None:
+        async with opened(notes()) as web:
+            await call(web, "read_note", {"name": "x"})
+            page = (await web.get("/page/calls")).text
+            (row,) = (await web.get("/page/calls?format=json")).json()["calls"]
+        last = page.split("<tbody")[1].split("</tr>")[0].rpartition("<td")[2]
+        told = re.sub(r"\s+", " ", re.sub("<[^>]+>", "", f"<td{last}"))
+        assert told.strip() == f"1 of 1 permitted, revision {row['revision']}"
+        assert row["revision"]
+        assert "trace" not in page.split("<table")[1]
+
+    async def test_have_their_trace_where_there_is_one(self) -> None:
+        with_trace = Seen(1, 0.0, ("", ""), "git_log", visible=2, permitted=3, trace="0af7651916cd43dd8448eb211c80319c")
+        module: Any = _environment().get_template("call.html").module
+        told = re.sub(r"\s+", " ", re.sub("<[^>]+>", "", module.row(with_trace, "").rpartition("<td")[2]))
+        assert told.strip().endswith("2 of 3 permitted, trace 0af7651916cd43dd8448eb211c80319c")
 
     async def test_of_others_are_for_operators_alone(self, tmp_path: Path) -> None:
         team = Team(tmp_path, READERS)

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from agent_utilities import AgentServer
+from agent_utilities.catalog.context import SECTIONS
 from tests.every import every
 from tests.page.looking import opened
 from tests.page.test_door import notes
@@ -62,17 +63,39 @@ class TestDrawing:
         async with opened(server(MCP_TOOL_SEARCH="on")) as web:
             page = (await web.get("/page/prompt")).text
             rows = (await web.get("/page/prompt?format=json")).json()["prompt"]
-        drawn = re.findall(r'<rect class="section-([\w-]+)" x="([\d.]+)" y="10" width="([\d.]+)"', page)
-        ends = 200.0
+        drawn = re.findall(r'<rect class="section-([\w-]+)" x="([\d.]+)%" width="([\d.]+)%"', bar_of(page, "notes"))
+        ends = 0.0
         for _, x, width in drawn:
-            assert float(x) == pytest.approx(ends, abs=0.2)
+            assert float(x) == pytest.approx(ends, abs=0.02)
             ends = float(x) + float(width)
         tokens = {row["section"].replace(" ", "-"): row["tokens"] for row in rows}
         widths = {name: float(width) for name, _, width in drawn}
         assert set(widths) == set(tokens)
         scale = widths["deferred"] / tokens["deferred"]
-        assert widths == {name: pytest.approx(n * scale, abs=0.2) for name, n in tokens.items()}
-        in_prompt = sum(n for name, n in tokens.items() if name != "deferred")
-        label = re.search(r'<text class="label" x="[\d.]+" y="28">([\d,]+)</text>', page)
-        assert label is not None
-        assert int(label[1].replace(",", "")) == in_prompt
+        assert widths == {name: pytest.approx(n * scale, abs=0.02) for name, n in tokens.items()}
+
+    async def test_is_labelled_with_all_that_is_drawn(self) -> None:
+        async with opened(server(MCP_TOOL_SEARCH="on")) as web:
+            page = (await web.get("/page/prompt")).text
+            rows = (await web.get("/page/prompt?format=json")).json()["prompt"]
+        deferred = sum(row["tokens"] for row in rows if row["section"] == "deferred")
+        in_prompt = sum(row["tokens"] for row in rows) - deferred
+        assert f"{in_prompt:,} in the prompt, {deferred:,} deferred" in bar_of(page, "notes")
+        assert min(in_prompt, deferred) > 0
+
+    async def test_has_a_mark_of_its_own_for_each_kind_and_a_colour(self) -> None:
+        async with opened(server()) as web:
+            page, sheet = (await web.get("/page/prompt")).text, (await web.get("/page/static/page.css")).text
+        names = [section.replace(" ", "-") for section in SECTIONS]
+        colours = [re.findall(rf"\.section-{name} {{ fill: ([^;]+);", sheet) for name in names]
+        assert all(len(each) == 1 for each in colours)
+        assert len({each[0] for each in colours}) == len(SECTIONS)
+        marks = dict(re.findall(r'<pattern id="mark-([\w-]+)"[^>]*>(.*?)</pattern>', page, re.S))
+        assert set(marks) == set(names)
+        assert len(set(marks.values())) == len(SECTIONS)
+
+
+def bar_of(page: str, server: str) -> str:
+    """Return the markup of a server's bar, with its label."""
+    (found,) = re.findall(rf'<div class="bar-row"><span>{server}</span>(.*?)</div>', page, re.S)
+    return re.sub(r"\s+", " ", found)
