@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -101,6 +101,8 @@ class Tail:
         self.kept: deque[Seen] = deque(maxlen=N_KEPT)
         self._numbers = count(1)
         self._news, self.stopping = asyncio.Event(), asyncio.Event()
+        self.n_calls, self.n_failed = Counter[str](), Counter[str]()
+        """Calls by server since the start, and those of them that were answered with an error, as in the usage log."""
 
     def note(self, event: ToolCalled) -> None:
         request, decision, name = event.request, event.decision, event.name
@@ -110,13 +112,16 @@ class Tail:
         n_tokens, n_given = request.values.get(RESULT_TOKENS, (None, None))
         words, turn = words_of(request, name)
         context = trace.get_current_span().get_span_context()
+        server = facts.server or self._host.name if facts is not None else ""
+        self.n_calls[server] += 1
+        self.n_failed[server] += not event.ok
         self._keep(
             Seen(
                 next(self._numbers),
                 time.time(),
                 request.caller.person if request.caller is not None else ("", ""),
                 name[:_LONGEST],
-                facts.server or self._host.name if facts is not None else "",
+                server,
                 event.ok,
                 1000 * event.seconds,
                 None if waited_s is None else 1000 * waited_s,

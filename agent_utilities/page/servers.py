@@ -27,10 +27,10 @@ _COMPARE_S = 0.5
 """Seconds that one look spends on comparing definitions: a server may write some that take long."""
 _LOGIN_S = 300.0
 _COLUMNS = (
-    "name", "state", "cause", "tools", "since_s", "starts", "failures", "calls", "failed_calls", "latency_ms", "memory",
-    "cpu_s",
+    "name", "state", "cause", "tools", "since_s", "starts", "connection_failures", "calls", "failed_calls",
+    "latency_ms", "memory", "cpu_s",
 )  # fmt: skip
-_UNTOLD = {"since_s": 0.0, "starts": 0, "failures": 0, "calls": 0, "failed_calls": 0}
+_UNTOLD = {"since_s": 0.0, "starts": 0, "connection_failures": 0, "calls": 0, "failed_calls": 0}
 """The values that others than operators see in operators' columns; the rest of these are empty."""
 
 
@@ -48,9 +48,11 @@ async def look(host: Host, reader: Reader, request: HttpRequest) -> dict[str, An
         weights = await in_daemon_thread(lambda: list(map(_weight, pids)))
         changes = [feature.changes(each) for each in every]
         compared = iter(await in_daemon_thread(partial(differences, list(chain(*changes)))))
+        tail, names = request.state.tail, [each.config.name for each in every]
+        called = [(tail.n_calls[name], tail.n_failed[name]) for name in names]
         shown = [
-            _shown(feature, each, n_tools.get(each.config.name, 0), weight, [(one, next(compared)) for one in changed])
-            for each, weight, changed in zip(every, weights, changes, strict=True)
+            _shown(feature, each, n_tools.get(name, 0), weight, n, [(one, next(compared)) for one in changed])
+            for each, name, weight, n, changed in zip(every, names, weights, called, changes, strict=True)
         ]
     rows = [[each.get(column, _UNTOLD.get(column)) for column in _COLUMNS] for each in shown]
     return {"servers": shown, "tables": {"servers": Table(_COLUMNS, rows)}}
@@ -61,15 +63,18 @@ def _shown(
     upstream: Upstream,
     n_tools: int,
     weight: tuple[int, float] | None,
+    called: tuple[int, int],
     changes: Iterable[tuple[Change, Sequence[str]]],
 ) -> dict[str, Any]:
     """Return a server's row as operators see it.
 
-    `memory` is the bytes of all its processes, `cpu_s` their processor time in seconds. `pending` has its definitions
-    that are not as they were accepted: a key, what happened, its hash, and the lines of the difference.
+    `calls` and `failed_calls` count what callers called since the start, and what of it was answered with an error, as
+    the usage log does; `connection_failures` are starts that failed, and connections that ended by themselves. `memory`
+    is the bytes of all its processes, `cpu_s` their processor time in seconds. `pending` has its definitions that are
+    not as they were accepted: a key, what happened, its hash, and the lines of the difference.
     """
     config, state, counts = upstream.config, upstream.state, upstream.counts
-    memory, cpu_s = weight or (None, None)
+    (memory, cpu_s), (n_calls, n_failed) = weight or (None, None), called
     return {
         "name": config.name,
         "state": state.name,
@@ -79,9 +84,9 @@ def _shown(
         "place": _place(upstream),
         "since_s": upstream.since_s,
         "starts": counts.n_starts,
-        "failures": counts.n_failures,
-        "calls": counts.n_calls,
-        "failed_calls": counts.n_failed_calls,
+        "connection_failures": counts.n_failures,
+        "calls": n_calls,
+        "failed_calls": n_failed,
         "latency_ms": 1000 * counts.calls_s / counts.n_calls if counts.n_calls else None,
         "memory": memory,
         "cpu_s": cpu_s,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -15,8 +15,11 @@ from fastmcp.tools.base import Tool
 from starlette.requests import Request as HttpRequest
 
 from agent_utilities.catalog.context import n_tokens
+from agent_utilities.catalog.model import KINDS
+from agent_utilities.policy.bounds import UnfitName, unfit_names
+from agent_utilities.policy.decision import Decision
 from agent_utilities.policy.reasons import reasons_of, status_text
-from agent_utilities.runtime.waiting import in_turns
+from agent_utilities.runtime.waiting import finish_in_turns, in_turns
 from agent_utilities.seam.caller import Caller
 from agent_utilities.seam.feature import OwnTool
 from agent_utilities.seam.host import Host
@@ -26,7 +29,7 @@ from agent_utilities.seam.verdict import UnderVerdict
 from agent_utilities.seam.whole_catalog import WholeCatalog
 from agent_utilities.selection.channels import FIELDS, Field, field_of
 from agent_utilities.selection.merge import merge
-from agent_utilities.selection.model import Channel
+from agent_utilities.selection.model import Channel, fold
 from agent_utilities.selection.parse import encoded_header
 
 CLAIMS = "claims"
@@ -85,11 +88,15 @@ def _caller(claims: str) -> Caller:
 
 async def known_tools(host: Host, reader: Reader, request: Request) -> Sequence[Tool]:
     """Return the tools that a reader may know of: all for an operator, the permitted ones for others."""
-    verdict = host.verdict(request.selection.granted)
-    if reader.operates:
-        verdict = host.offered(WholeCatalog)[0].unbounded()
-    with UnderVerdict(verdict):
+    with _known(host, reader, request):
         return [tool for tool in await host.components("tool") if isinstance(tool, Tool)]
+
+
+def _known(host: Host, reader: Reader, request: Request) -> UnderVerdict:
+    """Return the block in which components are those that a reader may know of."""
+    if reader.operates:
+        return UnderVerdict(host.offered(WholeCatalog)[0].unbounded())
+    return UnderVerdict(host.verdict(request.selection.granted))
 
 
 async def rows_of(host: Host, reader: Reader, request: Request) -> list[Row]:
@@ -145,11 +152,47 @@ def spellings(items: Iterable[tuple[str, str]], url: str) -> dict[str, str]:
     return {name: text for name, text in lines.items() if text}
 
 
+_MOST_WRONG = 16
+"""The most names that fit nothing and are told; each costs a search for the nearest."""
+_OF_QUERY = "query "
+_TAGS_OF = {"toolsets": "tags", "disabled_toolsets": "disabled_tags"}
+"""The field of the form that takes a toolset, by the one that requests have for it beside."""
+
+
+async def wrong_names(host: Host, reader: Reader, made: Request, query: Mapping[str, str]) -> dict[str, str]:
+    """Return, by field, what is wrong with the names in a URL's bounds: those that fit nothing, with the nearest.
+
+    As on the command line a name may fit a prompt or a resource too. Nothing that a reader may not know of is near.
+    """
+    tools = await known_tools(host, reader, made)
+    unfit = await _unfit(await host.decide("tool", made.verdict, tools))
+    for kind in KINDS:
+        if unfit and kind != "tool":
+            with _known(host, reader, made):
+                there = await host.components(kind)
+            other = await _unfit(await host.decide(kind, made.verdict, there))
+            unfit = {key: name for key, name in unfit.items() if key in other or name.toolsets}
+    told: dict[str, list[str]] = {}
+    for name in list(unfit.values())[:_MOST_WRONG]:
+        near = f"{_TAGS_OF[name.toolsets]}={name.name}" if name.toolsets else name.nearest
+        text = f"{name.name!r} fits nothing" + (f": did you mean {near}?" if near else " that there is")
+        for spelled in (each.removeprefix(_OF_QUERY) for each in name.setting.origins if each.startswith(_OF_QUERY)):
+            field, given = field_of(spelled, "query"), query.get(spelled, "").split(",")
+            if field is not None and fold(name.name) in {fold(each.strip()) for each in given}:
+                told.setdefault(field.spellings("query")[0], []).append(text)
+    return {field: "; ".join(texts) for field, texts in told.items()}
+
+
+async def _unfit(decision: Decision) -> dict[tuple[str, tuple[str, ...]], UnfitName]:
+    unfit = await finish_in_turns(unfit_names(decision.effective, "caller", decision.open_entries))
+    return {(each.name, each.setting.origins): each for each in unfit}
+
+
 async def look_at_surface(host: Host, reader: Reader, request: HttpRequest) -> dict[str, Any]:
     """Return the tools by server, with the verdict of a selection on each."""
     query = request.query_params
     made = await request_of(host, reader, request)
-    rows = await rows_of(host, reader, made)
+    rows, wrong = await rows_of(host, reader, made), await wrong_names(host, reader, made, query)
     bands: dict[str, list[Row]] = {}
     for row in rows:
         bands.setdefault(row.server, []).append(row)
@@ -169,7 +212,8 @@ async def look_at_surface(host: Host, reader: Reader, request: HttpRequest) -> d
         "n_first": _N_FIRST,
         "is_more": bool(query.get(CLAIMS)) or any(query.get(name) for name, _ in fields[_N_FIRST:]),
         "claims": query.get(CLAIMS, "") if reader.operates else "",
-        "spelled": spellings(query.multi_items(), endpoint),
+        "wrong": wrong,
+        "spelled": {} if wrong else spellings(query.multi_items(), endpoint),
         "tables": {"tools": Table(columns, [[getattr(row, column) for column in columns] for row in rows])},
     }
 

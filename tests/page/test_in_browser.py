@@ -113,6 +113,21 @@ class TestSurface:
         page.get_by_label("tool_search", exact=True).fill("off")
         expect(page.locator("#result .big")).to_be_visible()
 
+    def test_a_name_that_fits_nothing_is_told_at_its_field_as_one_types(
+        self, visit: Visiting, gateway: Gateway
+    ) -> None:
+        page = visit(gateway.link).page
+        field = page.get_by_label("disabled_tools", exact=True)
+        field.press_sequentially("git_git_lgo")
+        expect(page.locator("#wrong-disabled_tools")).to_have_text(
+            "'git_git_lgo' fits nothing: did you mean git_git_log?"
+        )
+        expect(page.locator("input[aria-invalid=true]")).to_have_count(1)
+        field.fill("git_git_log")
+        expect(page.locator("#result")).to_contain_text("1 denied")
+        expect(page.locator("#wrong-disabled_tools")).to_have_text("")
+        expect(page.locator("input[aria-invalid=true]")).to_have_count(0)
+
     def test_a_tool_is_opened_and_called(self, visit: Visiting, gateway: Gateway) -> None:
         page = visit(gateway.link).page
         page.get_by_role("link", name="notes_echo").click()

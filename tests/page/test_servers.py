@@ -24,7 +24,7 @@ from tests.every import every
 from tests.gateway.test_lock import ROOT, Served
 from tests.page.looking import ORIGIN, key_of, logged_in, opened
 from tests.page.test_door import notes
-from tests.page.test_panels import without_key
+from tests.page.test_panels import call, without_key
 from tests.parts import upstreams_of
 from tests.server.in_process import listed, web_of
 
@@ -99,6 +99,24 @@ class TestButtons:
     @every(("action", "server"), [("restart", "none_such"), ("explode", "rug")])
     async def test_of_what_there_is_not_are_refused(self, rug: Served, action: str, server: str) -> None:
         assert (await rug.web.get(f"/page/servers/{action}?server={server}")).status_code in (400, 404)
+
+
+class TestCounts:
+    async def test_calls_that_tools_answered_with_an_error_are_failed_calls_and_no_connection_failures(
+        self, rug: Served
+    ) -> None:
+        for name, arguments in (
+            ("rug_echo", {"text": "a"}),
+            ("rug_fail", {"text": "no"}),
+            ("rug_fail", {"text": "no"}),
+        ):
+            await call(rug.web, name, arguments)
+        shown, page = await row(rug.web), (await rug.web.get("/page/servers")).text
+        assert (shown["calls"], shown["failed_calls"], shown["connection_failures"]) == (3, 2, 0)
+        assert re.search(r"3 calls since this gateway started, <span class=\"bad\">2 failed</span>", page)
+        assert re.search(r"\d starts?, 0 connection failures", page)
+        calls = (await rug.web.get("/page/calls?format=json&failed=true")).json()["calls"]
+        assert len(calls) == shown["failed_calls"]
 
 
 class TestLogin:

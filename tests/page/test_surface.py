@@ -105,6 +105,67 @@ class TestFields:
         assert boxes == [[""], [" checked"]]
 
 
+def said_at(page: str, field: str) -> str:
+    """Return what stands at a field of its names that fit nothing."""
+    found = re.search(rf'<span class="bad" id="wrong-{field}">(.*?)</span>', page, re.S)
+    assert found is not None, page
+    return html.unescape(found[1]).strip()
+
+
+class TestNames:
+    """What the command line refuses of names, and calls the nearest, the field says too."""
+
+    @every(
+        ("query", "field", "told"),
+        [
+            ("disabled_tools=read_nots", "disabled_tools", "'read_nots' fits nothing: did you mean read_note?"),
+            ("disabled_tools=read_note,WRITE_NOT", "disabled_tools",
+             "'write_not' fits nothing: did you mean write_note?"),
+            ("tools=read_nots", "tools", "'read_nots' fits nothing: did you mean read_note?"),
+            ("tools=secret", "tools", "'secret' fits nothing: did you mean tags=secret?"),
+            ("disabled_tags=sekret", "disabled_tags", "'sekret' fits nothing: did you mean secret?"),
+            ("tags=qqqqqq", "tags", "'qqqqqq' fits nothing that there is"),
+            ("toolsets=zz*&tools=read_note", "tools", "'zz*' fits nothing that there is"),
+        ],
+    )  # fmt: skip
+    async def test_that_fit_nothing_are_told_at_the_field(self, query: str, field: str, told: str) -> None:
+        async with opened(server()) as web:
+            answer = await web.get(f"/?{query}")
+        assert (answer.status_code, said_at(answer.text, field)) == (200, told)
+        assert re.search(rf'<input name="{field}"[^>]* aria-invalid="true"', answer.text)
+        assert len(re.findall('aria-invalid="true"', answer.text)) == 1
+        assert f"{field}: <span>{told}</span>" in html.unescape(answer.text.split('id="result"')[1])
+
+    @every("query", ["disabled_tools=read_nots", "disabled_tags=sekret", "tools=read_nots"])
+    async def test_that_fit_nothing_are_in_no_line_to_copy(self, query: str) -> None:
+        async with opened(server()) as web:
+            page = (await web.get(f"/?{query}")).text
+        assert "copy-1" not in page
+        assert "--" not in re.sub("<!--.*?-->", "", page.split('id="result"')[1])
+
+    @every(
+        "query", ["", "disabled_tools=read_note", "tools=READ_*", "disabled_tools=a_prompt", "disabled_toolsets=secret"]
+    )
+    async def test_that_fit_are_told_of_nothing(self, query: str) -> None:
+        made = server()
+        made.prompt(name="a_prompt")(lambda: "words")
+        async with opened(made) as web:
+            page = (await web.get(f"/?{query}")).text
+        assert "fits nothing" not in page
+        assert "copy-1" in page
+        assert 'aria-invalid="true"' not in page
+
+    async def test_of_what_a_reader_may_not_know_are_nearest_to_nothing(self, tmp_path: Path) -> None:
+        team = Team(tmp_path, READERS)
+        async with logged_in(team.server(), team.token("bob")["authorization"].split()[1]) as web:
+            told = [said_at((await web.get(f"/?tools={name}")).text, "tools") for name in ("git_pus", "git_push")]
+            there = said_at((await web.get("/?tools=git_logg")).text, "tools")
+        assert [text.replace("git_push", "").count("push") for text in told] == [0, 0]
+        assert told[0] == "'git_pus' fits nothing: did you mean git_status?"
+        assert told[1].startswith("'git_push' fits nothing")
+        assert there == "'git_logg' fits nothing: did you mean git_log?"
+
+
 class TestClaims:
     @every("claims", ['{"iss"', "7", "[]", "null", '"ann"', "[" * 10_000])
     async def test_that_are_no_object_are_told(self, claims: str) -> None:

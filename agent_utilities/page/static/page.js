@@ -20,6 +20,7 @@ for (const form of document.querySelectorAll("form[data-live]")) {
       fresh.append(...(answer.ok ? told.body.childNodes : told.querySelectorAll("main .told")));
       become(shown, fresh);
       ready(shown);
+      tell(form, shown);
     } catch (error) {
       if (error.name !== "AbortError") shown.textContent = "The server did not answer.";
     }
@@ -32,6 +33,15 @@ for (const form of document.querySelectorAll("form[data-live]")) {
     event.preventDefault();
     show();
   });
+}
+
+// Say at each field what an answer says is wrong with it.
+function tell(form, shown) {
+  for (const said of form.querySelectorAll("[id^=wrong-]")) {
+    const name = said.id.slice("wrong-".length);
+    said.textContent = shown.querySelector(`[data-wrong="${name}"] span`)?.textContent ?? "";
+    form.elements[name].ariaInvalid = said.textContent ? "true" : null;
+  }
 }
 
 for (const shown of document.querySelectorAll("[data-again]")) {
