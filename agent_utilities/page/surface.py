@@ -33,6 +33,8 @@ from agent_utilities.selection.model import Channel, fold
 from agent_utilities.selection.parse import encoded_header
 
 CLAIMS = "claims"
+_N_OPEN = 25
+"""Up to so many tools all are shown; of more those of servers that a typed selection lists any of."""
 _N_FIRST = 8
 """Fields that most people try: what is permitted, and words."""
 
@@ -201,8 +203,14 @@ async def look_at_surface(host: Host, reader: Reader, request: HttpRequest) -> d
     columns = ("name", "server", "tokens", "tags", "read_only", "verdict", "reason")
     root = request.scope.get("root_path", "")
     endpoint = f"{request.url.scheme}://{request.url.netloc}{root}{fastmcp.settings.streamable_http_path}"
+    selects = any(value.strip() and field_of(key, "query") for key, value in query.multi_items())
     return {
         "bands": bands,
+        "opened": {
+            server
+            for server, of in bands.items()
+            if len(rows) <= _N_OPEN or (selects and any(row.verdict == "visible" for row in of))
+        },
         "most": max((row.tokens for row in rows), default=1),
         "n": Counter(row.verdict for row in rows if not row.is_own),
         "shown": sum(row.tokens for row in rows if row.verdict == "visible"),

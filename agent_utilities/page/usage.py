@@ -231,6 +231,10 @@ _OF_CALLS = (
 )  # fmt: skip
 
 
+_N_SHOWN = 30
+"""The calls that are shown at first; more are a press away."""
+
+
 async def look_at_calls(host: Host, reader: Reader, request: HttpRequest) -> dict[str, Any]:
     """Return the calls that a reader may know of, the last one first."""
     seen = request.state.tail.seen_by(reader, request)[::-1]
@@ -238,6 +242,7 @@ async def look_at_calls(host: Host, reader: Reader, request: HttpRequest) -> dic
     rows = [[getattr(each, column) for column in _OF_CALLS] for each in seen]
     return {
         "seen": seen,
+        "shown": seen if request.query_params.get("all") else seen[:_N_SHOWN],
         "last": max((each.n for each in seen), default=0),
         "wanted": wanted,
         "tables": {"calls": Table(_OF_CALLS, rows)},

@@ -172,7 +172,7 @@ class TestOfServersAndCallers:
         assert (len(found), missing) == (len(TEXTS), [])
 
     def test_callers_and_words_are_shown_as_they_are(self, ann: Visit, hostile: Served) -> None:
-        ann.page.goto(f"{hostile.url}/page/calls")
+        ann.page.goto(f"{hostile.url}/page/calls?all=true")
         page = _seen(ann.page.locator("main").inner_text())
         assert [text for text in TEXTS if _seen(text)[:100] not in page] == []
 

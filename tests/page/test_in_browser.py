@@ -18,6 +18,15 @@ MOST_BYTES = 100_000
 _REACHABLE = """() => [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")]
   .filter((each) => each.checkVisibility() && !each.disabled && each.type !== "hidden" && each.tabIndex >= 0)
   .map((each) => each.outerHTML.slice(0, 200))"""
+_PHONE = {"width": 390, "height": 844}
+_TALLEST = 4_500
+"""Pixels of a panel of five servers with 115 tools, on a phone."""
+_SIZES = """() => [
+  document.documentElement.scrollWidth - innerWidth,
+  document.documentElement.scrollHeight,
+  [...document.querySelectorAll(".scroll")].filter((each) => each.scrollWidth > each.clientWidth)
+    .map((each) => each.ariaLabel),
+]"""
 _FOCUSED = """() => {
   const each = document.activeElement;
   if (each === document.body) return null;
@@ -59,6 +68,18 @@ class TestPanels:
                 reached.append(focused)
             assert [each for each in there if each not in {element for element, _ in reached}] == []
             assert [element for element, is_shown in reached if not is_shown] == []
+
+    def test_each_fits_a_phone(self, visit: Visiting, gateway: Gateway) -> None:
+        for _ in range(30):
+            gateway.call("notes_fail", text="no")
+        page = visit(gateway.link, viewport=_PHONE).page
+        more = ("/?tools=git_*", "/page/words?q=create+an+invoice", "/page/tool?named=notes_echo")
+        for path in (*panels(page), *more):
+            page.goto(f"{gateway.url}{path}")
+            wider, tall, scrolled = page.evaluate(_SIZES)
+            assert wider <= 0, path
+            assert scrolled == [], path
+            assert tall <= _TALLEST, path
 
     def test_the_first_tab_skips_to_what_is_shown(self, visit: Visiting, gateway: Gateway) -> None:
         page = visit(gateway.link).page
@@ -130,6 +151,7 @@ class TestSurface:
 
     def test_a_tool_is_opened_and_called(self, visit: Visiting, gateway: Gateway) -> None:
         page = visit(gateway.link).page
+        page.locator("summary", has=page.get_by_role("heading", name="notes")).click()
         page.get_by_role("link", name="notes_echo").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("notes_echo")
         page.get_by_label("text").fill("<b>hello</b> there")
