@@ -21,6 +21,8 @@ gauges    print what the house weighs and how far a request goes in it, beside t
 bench     run the benchmarks             serve     serve logs-agent on http://127.0.0.1:8001
 fleet     run three gateways that share a Redis behind nginx, kill one, roll one, and tell what four clients saw
 picture   write the README's picture of the page, docs/page.png
+release   make and check what is published, in `dist/`; ends 1 where a check fails, or the release waits for something,
+          such as a name. --check: only where a check fails
 """
 
 from __future__ import annotations
@@ -213,10 +215,14 @@ def picture() -> None:
     run(PYTHON, "-m", "tests.page.picture", "docs/page.png")
 
 
+def release(*arguments: str) -> None:
+    run(PYTHON, "release.py", *arguments)
+
+
 _CHECKS = (test, fast_everywhere, oldest, nightly, check, lint, types, layers, docs)
-_OTHERS = (demo, format, gauges, bench, serve, fleet, picture)
+_OTHERS = (demo, format, gauges, bench, serve, fleet, picture, release)
 TASKS = {task.__name__.replace("_", "-"): task for task in (*_CHECKS, *_OTHERS)}
-TAKES_ARGUMENTS = {"test", "oldest", "nightly", "check", "demo", "gauges", "bench", "serve"}
+TAKES_ARGUMENTS = {"test", "oldest", "nightly", "check", "demo", "gauges", "bench", "serve", "release"}
 
 
 def main(argv: list[str]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import platformdirs
 
 APP = "agent-utilities"
-DOWNLOADS = ("neo4j", "node", "python")
+DOWNLOADS = ("go", "neo4j", "node", "python")
 """Folders of the user's cache that hold downloads for tests, and nothing that a server writes."""
 _SETTINGS = (".npmrc", ".m2", ".config/pip", ".config/uv")
 """What tells npm, Maven and pip where downloads come from."""

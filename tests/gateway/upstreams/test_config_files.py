@@ -38,6 +38,13 @@ class TestHosts:
         assert [arg.get_secret_value() for arg in upstream.args] == args
         assert upstream.cwd == str(tmp_path)
 
+    def test_claude_desktop_on_windows(self, tmp_path: Path) -> None:
+        args = ["/c", "npx", "-y", "@modelcontextprotocol/server-filesystem", "C:\\Users\\ada\\Desktop"]
+        told = {"mcpServers": {"filesystem": {"command": "cmd", "args": args}}}
+        upstream = only(config_of(tmp_path / "claude_desktop_config.json", told))
+        assert (upstream.transport, upstream.command) == ("stdio", "cmd")
+        assert [arg.get_secret_value() for arg in upstream.args] == args
+
     def test_claude_code(self, tmp_path: Path) -> None:
         headers = {"Authorization": "Bearer ${TOKEN}"}
         told = {"mcpServers": {"api": {"type": "http", "url": "${BASE:-https://api.example}/mcp", "headers": headers}}}
