@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent_utilities.programs.program import ProgramError
-from agent_utilities.programs.stubs import MODULES, Stub, any_stub, class_names, stubs_text
+from agent_utilities.programs.stubs import FIRST_LINE, MODULES, Stub, any_stub, class_names, stubs_text
 from agent_utilities.programs.unsupported import MAX_PROBLEMS, MAX_SAID, Problem, Program, tree_of, unsupported
 from agent_utilities.runtime.waiting import in_daemon_thread
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _MAX_READ, _MAX_MEMORY, _SHORT = 500, 256 << 20, 5_000
 _WORD = re.compile(r"\w+")
-_FIRST = "check_only_"
-"""The first line of what is only checked: a name that stubs declare and nothing has, so that no line after it runs."""
 N_KEPT, _LONG_S = 2, 0.1
 """Sets of stubs for which a worker is kept, and seconds that a check waits for another one."""
 FEW_STUBS = 40
@@ -176,7 +174,7 @@ class Checker:
     def _session(self, stubs: str) -> AsyncMontySession:
         return self.pool.checkout(
             type_check=True,
-            type_check_stubs=f"{stubs}\n{_FIRST}: bool\n",
+            type_check_stubs=f"{stubs}\n{FIRST_LINE}: bool\n",
             type_check_format="json",
             limits={"max_feed_duration_secs": 1.0, "max_memory": _MAX_MEMORY, "max_suspensions": 1_000_000},
         )
@@ -197,7 +195,7 @@ async def _checked(session: AsyncMontySession, code: str) -> list[_Diagnostic] |
     import pydantic_monty as monty
 
     try:
-        snapshot: Any = await session.feed_start(f"{_FIRST}\n{code}", print_callback=lambda stream, text: None)
+        snapshot: Any = await session.feed_start(f"{FIRST_LINE}\n{code}", print_callback=lambda stream, text: None)
         while isinstance(snapshot, monty.AsyncFunctionSnapshot):  # the checker asks for modules that it does not know
             snapshot = await snapshot.resume_not_handled()
         if isinstance(snapshot, monty.AsyncNameLookupSnapshot):

@@ -71,7 +71,7 @@ class Programs(Feature):
     async def run(self) -> None:
         """Start the first worker with the server, and end all with it."""
         try:
-            await self._workers.pool()
+            await asyncio.gather(self._workers.pool(), self._workers.checker())
             await asyncio.Event().wait()
         finally:
             await self._workers.close()

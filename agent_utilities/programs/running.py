@@ -55,6 +55,7 @@ class Workers:
     def __init__(self) -> None:
         self._pool: AsyncMonty | None = None
         self._checker: Checker | None = None
+        """It has processes of its own, so that programs which keep theirs hold up no check."""
         self._starting = asyncio.Lock()
         self.n_running = 0
 
@@ -66,21 +67,15 @@ class Workers:
         """
         async with self._starting:  # of two first programs, the workers of one would be ended by nobody
             if self._pool is None:
-                try:
-                    from pydantic_monty import AsyncMonty
-                except ImportError:
-                    hint = "pip install 'pydantic-monty>=1.4,<1.5'"
-                    raise SettingsError("programs need pydantic-monty", "", "programs", hint) from None
-                pool = AsyncMonty(min_processes=1, max_processes=N_WORKERS + N_KEPT, request_timeout=_TURN_S)
-                self._pool = await pool.__aenter__()
+                self._pool = await _started(N_WORKERS)
             return self._pool
 
     async def checker(self) -> Checker:
-        """Return what checks programs, in workers of the pool."""
-        pool = await self.pool()
-        if self._checker is None:
-            self._checker = Checker(pool)
-        return self._checker
+        """Return what checks programs; raises what `pool` does."""
+        async with self._starting:
+            if self._checker is None:
+                self._checker = Checker(await _started(N_KEPT + 1))
+            return self._checker
 
     @asynccontextmanager
     async def session(self, limits: Limits) -> AsyncIterator[AsyncMontySession]:
@@ -95,13 +90,24 @@ class Workers:
 
     async def close(self) -> None:
         """End the processes."""
-        if self._pool is not None:
-            pool, self._pool, self._starting = self._pool, None, asyncio.Lock()  # a next start may be in another loop
-            if self._checker is not None:
-                checker, self._checker = self._checker, None
-                await checker.close()
+        pools = [] if self._pool is None else [self._pool]
+        if self._checker is not None:
+            await self._checker.close()
+            pools.append(self._checker.pool)
+        self._pool, self._checker, self._starting = None, None, asyncio.Lock()  # a next start may be in another loop
+        for pool in pools:
             await pool.__aexit__(None, None, None)
+        if pools:
             await asyncio.sleep(_CLOSED_S)  # its threads end by themselves; before they have, Python can't exit
+
+
+async def _started(n_most: int) -> AsyncMonty:
+    try:
+        from pydantic_monty import AsyncMonty
+    except ImportError:
+        hint = "pip install 'pydantic-monty>=1.4,<1.5'"
+        raise SettingsError("programs need pydantic-monty", "", "programs", hint) from None
+    return await AsyncMonty(min_processes=1, max_processes=n_most, request_timeout=_TURN_S).__aenter__()
 
 
 async def run(

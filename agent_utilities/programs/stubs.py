@@ -39,7 +39,9 @@ MODULES = frozenset(
 
 _TYPES = frozenset(("Any", "Literal", "NotRequired", "TypedDict"))
 _KEYWORDS = frozenset((*keyword.kwlist, "__debug__"))
-_TAKEN = _KEYWORDS | MODULES | _TYPES | frozenset(dir(builtins))
+FIRST_LINE = "check_only_"
+"""The first line of what is only checked: a name that stubs declare and nothing has, so that no line after it runs."""
+_TAKEN = _KEYWORDS | MODULES | _TYPES | frozenset(dir(builtins)) | {FIRST_LINE}
 """Names that programs use for something else than a tool."""
 _NOT_SEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _MAX_NAME, _MAX_SAID, _MAX_STUB = 64, 200, 4_000

@@ -36,6 +36,7 @@ GOAL = 0.85
 ROOMS: Mapping[str, tuple[str, ...]] = {
     "query": ("query",),
     "results": ("results",),
+    "programs, approvals": ("programs", "approvals"),
     "usage": ("usage",),
     "access, state": ("access", "state"),
     "gateway": ("gateway", "protocol"),
