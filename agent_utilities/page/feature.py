@@ -97,7 +97,7 @@ class Tail:
     """The last calls, in memory and without arguments, and streams of new ones to the page's readers."""
 
     def __init__(self, host: Host) -> None:
-        self._host = host
+        self._host, self.began_s = host, time.time()
         self.kept: deque[Seen] = deque(maxlen=N_KEPT)
         self._numbers = count(1)
         self._news, self.stopping = asyncio.Event(), asyncio.Event()
@@ -231,7 +231,7 @@ class Page(Feature):
         """Return the routes of the page; everything behind them is imported at the first request."""
         if self._tail is None:
             self._tail = Tail(self.host)
-        return [Route("/", self), Route("/page/{rest:path}", self)]
+        return [Route("/", self), Route("/page", self), Route("/page/{rest:path}", self)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._app is None:

@@ -58,6 +58,42 @@ async def look(host: Host, reader: Reader, request: HttpRequest) -> dict[str, An
     return {"servers": shown, "tables": {"servers": Table(_COLUMNS, rows)}}
 
 
+def states(host: Host, reader: Reader, request: HttpRequest) -> list[dict[str, Any]]:
+    """Return each server's state in brief, those that fail first; `helps` is the action that may help one."""
+    feature = _feature(host)
+    if not reader.operates:
+        bounds = host.verdict(host.selection_of(request).granted, shapes_lists=False).bounds
+        told = [{"name": name, "cause": "", "tools": 0, **each} for name, each in feature.told(bounds).items()]
+        return [{**each, "detail": ""} for each in told]
+    n_tools = feature.provider.upstreams_of(host.offered(WholeCatalog)[0].unbounded().bounds)
+    return [
+        {
+            "name": each.config.name,
+            "state": each.state.name,
+            "cause": each.state.cause or "",
+            "detail": each.state.detail,
+            "tools": n_tools.get(each.config.name, 0),
+            "n_pending": len(feature.changes(each)),
+            "helps": "login" if _wants_login(each) else "restart",
+        }
+        for each in feature.upstreams
+    ]
+
+
+def n_waiting(host: Host) -> int:
+    """Return how much of the servers needs a person: those that fail, and texts that are not as they were accepted."""
+    feature = find(host, Upstreams)
+    every = () if feature is None else tuple(feature.upstreams)
+    return sum(each.state.name == "failing" for each in every) + sum(
+        len(feature.changes(each)) for each in every if feature is not None
+    )
+
+
+def _wants_login(upstream: Upstream) -> bool:
+    config = upstream.config
+    return config.transport != "stdio" and config.credentials == "gateway" and upstream.state.cause == "refused"
+
+
 def _shown(
     feature: Upstreams,
     upstream: Upstream,
@@ -91,7 +127,7 @@ def _shown(
         "memory": memory,
         "cpu_s": cpu_s,
         "is_off": config.name in feature.turned_off,
-        "wants_login": config.transport != "stdio" and config.credentials == "gateway" and state.cause == "refused",
+        "wants_login": _wants_login(upstream),
         "lines": upstream.opener.stderr.last_lines(_N_LINES),
         "pending": [(str(each.key), each.what, _sha256(each), difference) for each, difference in changes],
     }

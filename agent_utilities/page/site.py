@@ -28,7 +28,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from agent_utilities.errors import AgentUtilitiesError
-from agent_utilities.page import servers, tool, words
+from agent_utilities.page import overview, servers, tool, words
 from agent_utilities.page.door import STATIC, Door
 from agent_utilities.page.feature import N_KEPT, Seen, Tail
 from agent_utilities.page.surface import SURFACE
@@ -49,7 +49,7 @@ _FORMULA = re.compile(rf"""(^|[,;|"'\t\r\n])(?=[\s\u200b-\u200f\u2060\ufeff]*{_S
 _NOT_IN_FILES = re.compile(r"[^\w .-]", re.ASCII)
 """Matches what a header can't have in the name of a file, or a browser not in its folder."""
 
-_PANELS = (SURFACE, PROMPT, servers.PANEL, CALLS, USAGE, words.PANEL, SESSIONS, tool.PANEL)
+_PANELS = (overview.PANEL, SURFACE, PROMPT, servers.PANEL, CALLS, USAGE, words.PANEL, SESSIONS, tool.PANEL)
 """In the order of the navigation."""
 PANELS: dict[str, Panel] = {each.name: each for each in _PANELS}
 
@@ -90,6 +90,7 @@ class Site:
                 Mount(STATIC, StaticFiles(directory=FOLDER / "static")),
                 Route("/page/calls/events", self._events),
                 Route("/", self._panel),
+                Route("/page", self._panel),
                 Route("/page/{panel}", self._panel),
                 Route("/page/tool", self._call, methods=["POST"]),
                 Route("/page/{panel}/{action}", self._ask),
@@ -102,7 +103,9 @@ class Site:
 
     async def _panel(self, request: HttpRequest) -> Response:
         """Show a panel: whole, a part of it (`?part=`), or its tables (`?format=csv&table=`, `?format=json`)."""
-        panel = self._panels.get(request.path_params.get("panel", "surface"))
+        # A selection after `/` is one to try, as links to it have it.
+        at_root = "surface" if request.query_params else "overview"
+        panel = self._panels.get(request.path_params.get("panel", at_root))
         if panel is None or not self._is_there(panel):
             return self._message(request, "There is no such panel.", 404)
         query = request.query_params
@@ -117,7 +120,9 @@ class Site:
             if query.get("format") == "csv":
                 return _as_csv(values["tables"], query.get("table", next(iter(values["tables"]), "")))
             template = f"{panel.name}.html" if panel.name in PANELS else "tables.html"
-            return self._html(request, template, {**values, "panel": panel}, part=query.get("part", ""))
+            part = query.get("part", "")
+            waiting = {} if part else await overview.badges(self._host, request.state.reader)
+            return self._html(request, template, {**values, "panel": panel, "badges": waiting}, part=part)
         except AgentUtilitiesError as error:
             return self._message(request, str(error), 400, panel)
         except BaseException as error:
@@ -212,6 +217,7 @@ class Site:
         context = {
             "panels": there,
             "panel": None,
+            "badges": {},
             "server": self._host.name if reader else "",
             "reader": reader,
             "has_login": find(self._host, AuthProvider) is not None,

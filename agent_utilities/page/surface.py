@@ -33,7 +33,7 @@ from agent_utilities.selection.model import Channel, fold
 from agent_utilities.selection.parse import encoded_header
 
 CLAIMS = "claims"
-_N_OPEN = 25
+_N_OPEN = 40
 """Up to so many tools all are shown; of more those of servers that a typed selection lists any of."""
 _N_FIRST = 8
 """Fields that most people try: what is permitted, and words."""

@@ -96,7 +96,7 @@ async def _results(host: Host, reader: Reader, asked: Request) -> UsageReport:
     """Return what results cost in 30 days; others than operators see their own, of permitted tools, and no share."""
     report, feature = UsageReport({}), find(host, Usage)
     if feature is not None and feature.mode != "off":
-        of: dict[str, Any] = {"server": host.name, "days": 30, "subject": _whose(feature, reader)}
+        of: dict[str, Any] = {"server": host.name, "days": 30, "subject": whose(feature, reader)}
         with suppress(UsageError):  # the panel of usage says why
             report = await in_daemon_thread(partial(read_results, feature.path, int(time.time() * 1000), **of))
     if reader.operates or not report.results:
@@ -106,10 +106,10 @@ async def _results(host: Host, reader: Reader, asked: Request) -> UsageReport:
     return UsageReport({}, results=tuple(own))
 
 
-def _whose(feature: Usage, reader: Reader) -> str | None:
+def whose(feature: Usage, reader: Reader) -> str | None:
     """Return the subject whose calls a reader may see; None for everybody's."""
     own = feature.subject()
-    return None if reader.operates else own if own not in (EVERYBODY, NOBODY) else _NONE
+    return None if reader.operates else own if own not in (EVERYBODY, NOBODY) else NONE
 
 
 def _number(request: HttpRequest, name: str, default: float) -> float:
@@ -127,7 +127,7 @@ PROMPT = Panel("prompt", "Prompt", look_at_prompt)
 
 
 _MOST_DAYS = 365
-_NONE = "?"
+NONE = "?"
 """A subject that no call has."""
 _COLUMNS = ("server", "tool", "calls", "failed", "p50_ms", "p95_ms")
 _IDLE = ("server", "tool", "lists", "tokens")
@@ -145,7 +145,7 @@ async def look_at_usage(host: Host, reader: Reader, request: HttpRequest) -> dic
     days, feature = _days(request.query_params.get("days", "")), find(host, Usage)
     if feature is None or feature.mode == "off":
         return {"mode": "off", "days": days, "tables": {}}
-    now_ms, subject = int(time.time() * 1000), _whose(feature, reader)
+    now_ms, subject = int(time.time() * 1000), whose(feature, reader)
     of: dict[str, Any] = {"server": host.name, "days": days, "subject": subject}
     report = await in_daemon_thread(partial(read_report, feature.path, now_ms, **of))
     by_day = await in_daemon_thread(partial(read_days, feature.path, now_ms, **of))
@@ -174,7 +174,7 @@ async def look_at_usage(host: Host, reader: Reader, request: HttpRequest) -> dic
         "idle_tokens": sum(row.tokens for row in idle),
         "n_ended": len(names),
         "ends": _ends(host, names) if names else (),
-        "is_known": subject != _NONE,
+        "is_known": subject != NONE,
         "searches": (report.n_searches, report.n_empty_searches) if reader.operates else None,
         "empty_searches": report.empty_searches if reader.operates else [],
         "tables": {"calls": Table(_COLUMNS, calls), "never called": Table(_IDLE, never)},

@@ -11,7 +11,7 @@ from tests.page.browser import launched, visiting
 
 MOST_BYTES = 200_000
 SIZE = {"width": 1280, "height": 860}
-_SELECTION = "/?tools=git_*,files_*&read_only=true"
+_SELECTION = "/page/surface?tools=git_*,files_*&read_only=true"
 
 
 def take(file: Path) -> None:

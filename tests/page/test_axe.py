@@ -38,7 +38,7 @@ def paths(browser: Browser, gateway: Gateway) -> dict[str, str]:
         panels = visit.page.locator("nav a").evaluate_all("(all) => all.map((each) => each.getAttribute('href'))")
         assert len(panels) >= 3
     more = (
-        "/?tools=git_*&read_only=true",
+        "/page/surface?tools=git_*&read_only=true",
         "/page/tool?named=notes_echo",
         "/page/words?q=create+an+invoice",
         "/page/calls?failed=true",

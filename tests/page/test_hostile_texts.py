@@ -25,12 +25,21 @@ from tests.page.hostile import N_LONGEST_NAME, TEXTS, names
 from tests.page.serving import BIN, ROOT, Served, free_port, in_a_loop_of_its_own, served, server
 
 pytestmark = pytest.mark.outside
-PANELS = ("/", "/page/prompt", "/page/servers", "/page/calls", "/page/usage", "/page/words", "/page/sessions")
+PANELS = (
+    "/",
+    "/page/surface",
+    "/page/prompt",
+    "/page/servers",
+    "/page/calls",
+    "/page/usage",
+    "/page/words",
+    "/page/sessions",
+)
 GIVEN = (
-    ("/", ("tools", "toolsets", "tags", "q")),
-    ("/", ("claims",)),
-    ("/", ("profile",)),
-    ("/", ("active",)),
+    ("/page/surface", ("tools", "toolsets", "tags", "q")),
+    ("/page/surface", ("claims",)),
+    ("/page/surface", ("profile",)),
+    ("/page/surface", ("active",)),
     ("/page/calls", ("server", "called", "caller")),
     ("/page/words", ("q",)),
     ("/page/prompt", ("price",)),
@@ -161,7 +170,7 @@ class TestOfServersAndCallers:
             _is_dead(ann.page)
 
     def test_each_tool_is_shown_as_it_describes_itself(self, ann: Visit, hostile: Served) -> None:
-        ann.page.goto(hostile.url)
+        ann.page.goto(f"{hostile.url}/page/surface")
         links = ann.page.locator('a[href^="/page/tool?named=hostile"]')
         found = set()
         for path in links.evaluate_all("(links) => links.map((each) => each.getAttribute('href'))"):
@@ -242,6 +251,9 @@ class TestOfAnAuthor:
 
     def test_names_and_tags_are_shown_as_they_are(self, browser: Browser, author: Served) -> None:
         with visiting(browser, author.link) as visit:
+            _is_dead(visit.page)
+            visit.page.goto(f"{author.url}/page/surface")
+            visit.page.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
             _is_dead(visit.page)
             page = _seen(visit.page.locator("main").inner_text())
             assert [text for text in TEXTS if page.count(_seen(text[:N_LONGEST_NAME])) < 2] == []

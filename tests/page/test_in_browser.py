@@ -45,7 +45,7 @@ class TestPanels:
     def test_each_opens_and_has_its_landmarks(self, visit: Visiting, gateway: Gateway) -> None:
         page = visit(gateway.link).page
         there = panels(page)
-        assert {"Surface", "Prompt", "Servers", "Calls"} <= set(there.values())
+        assert {"Overview", "Surface", "Prompt", "Servers", "Calls"} <= set(there.values())
         for path, title in there.items():
             answer = page.goto(f"{gateway.url}{path}")
             assert answer is not None
@@ -73,7 +73,7 @@ class TestPanels:
         for _ in range(30):
             gateway.call("notes_fail", text="no")
         page = visit(gateway.link, viewport=_PHONE).page
-        more = ("/?tools=git_*", "/page/words?q=create+an+invoice", "/page/tool?named=notes_echo")
+        more = ("/page/surface?tools=git_*", "/page/words?q=create+an+invoice", "/page/tool?named=notes_echo")
         for path in (*panels(page), *more):
             page.goto(f"{gateway.url}{path}")
             wider, tall, scrolled = page.evaluate(_SIZES)
@@ -90,14 +90,35 @@ class TestPanels:
         assert page.evaluate("() => document.activeElement.closest('main') !== null")
 
 
+class TestOverview:
+    def test_is_where_the_link_leads_and_has_what_a_host_takes(self, visit: Visiting, gateway: Gateway) -> None:
+        page = visit(gateway.link, permissions=["clipboard-read", "clipboard-write"]).page
+        expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+        expect(page.get_by_role("main")).to_contain_text("5 of 5 well")
+        page.get_by_role("button", name="Copy the endpoint").click()
+        assert page.evaluate("() => navigator.clipboard.readText()") == f"{gateway.url}/mcp"
+        page.get_by_text("What Claude Code").click()
+        expect(page.get_by_role("region", name="Claude Code")).to_contain_text(f"gateway {gateway.url}/mcp")
+
+    def test_counts_the_calls_that_failed(self, visit: Visiting, gateway: Gateway) -> None:
+        gateway.call("notes_fail", text="no")
+        page = visit(gateway.link).page
+        reload_until(page, "failed")  # calls are logged in the background
+        page.get_by_role("link", name="failed").click()
+        expect(page.locator("tbody tr").first).to_contain_text("notes_fail")
+        expect(page.locator("tbody tr:not(.failed)")).to_have_count(0)
+
+
 class TestSurface:
     def test_has_a_band_a_server(self, visit: Visiting, gateway: Gateway) -> None:
         page = visit(gateway.link).page
+        page.goto(f"{gateway.url}/page/surface")
         bands = page.locator("section h2").all_inner_texts()
         assert set(SERVERS) <= {band.split()[0] for band in bands}
 
     def test_what_is_typed_is_what_a_client_then_lists(self, visit: Visiting, gateway: Gateway) -> None:
         page = visit(gateway.link, permissions=["clipboard-read", "clipboard-write"]).page
+        page.goto(f"{gateway.url}/page/surface")
         before = page.locator(".big").inner_text()
         page.get_by_label("tools", exact=True).press_sequentially("git_*,files_*")
         page.get_by_label("read_only", exact=True).press("Space")
@@ -119,6 +140,7 @@ class TestSurface:
 
     def test_what_was_typed_stands_in_the_address(self, visit: Visiting, gateway: Gateway) -> None:
         page = visit(gateway.link).page
+        page.goto(f"{gateway.url}/page/surface")
         page.get_by_label("tools", exact=True).fill("git_*")
         expect(page.locator("#result")).to_contain_text("103 denied")
         shown = page.locator("#result").inner_text()
@@ -128,6 +150,7 @@ class TestSurface:
 
     def test_a_selection_that_can_not_be_read_says_why(self, visit: Visiting, gateway: Gateway) -> None:
         page = visit(gateway.link, expected=lambda complaint: "400" in complaint).page
+        page.goto(f"{gateway.url}/page/surface")
         page.get_by_text("More, and who calls").click()
         page.get_by_label("tool_search", exact=True).fill("sometimes")
         expect(page.locator("#result .bad")).to_contain_text("sometimes")
@@ -138,6 +161,7 @@ class TestSurface:
         self, visit: Visiting, gateway: Gateway
     ) -> None:
         page = visit(gateway.link).page
+        page.goto(f"{gateway.url}/page/surface")
         field = page.get_by_label("disabled_tools", exact=True)
         field.press_sequentially("git_git_lgo")
         expect(page.locator("#wrong-disabled_tools")).to_have_text(
@@ -151,6 +175,7 @@ class TestSurface:
 
     def test_a_tool_is_opened_and_called(self, visit: Visiting, gateway: Gateway) -> None:
         page = visit(gateway.link).page
+        page.goto(f"{gateway.url}/page/surface")
         page.locator("summary", has=page.get_by_role("heading", name="notes")).click()
         page.get_by_role("link", name="notes_echo").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("notes_echo")
@@ -164,6 +189,7 @@ class TestSurface:
 
     def test_a_call_that_fails_looks_so(self, visit: Visiting, gateway: Gateway) -> None:
         page = visit(gateway.link).page
+        page.goto(f"{gateway.url}/page/surface")
         looks = {}
         for tool, head in (("notes_echo", "Done: notes_echo"), ("notes_fail", "Failed: notes_fail")):
             page.goto(f"{gateway.url}/page/tool?named={tool}")
@@ -295,6 +321,7 @@ class TestUsage:
 class TestWithoutScripts:
     def test_all_but_what_lives_works(self, visit: Visiting, gateway: Gateway) -> None:
         page = visit(gateway.link, java_script_enabled=False).page
+        page.goto(f"{gateway.url}/page/surface")
         page.get_by_label("tools", exact=True).fill("git_*")
         page.get_by_role("button", name="Show").click()
         expect(page.locator("#result")).to_contain_text("103 denied")

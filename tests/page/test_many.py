@@ -26,7 +26,15 @@ _MEASURE = """() => {
   new MutationObserver(() => requestAnimationFrame(() => window.took.push(performance.now() - began)))
     .observe(document.getElementById("result"), every);
 }"""
-PANELS = ("/", "/?tools=git_*", "/page/prompt", "/page/servers", "/page/calls", "/page/usage", "/page/words?q=log")
+PANELS = (
+    "/",
+    "/page/surface?tools=git_*",
+    "/page/prompt",
+    "/page/servers",
+    "/page/calls",
+    "/page/usage",
+    "/page/words?q=log",
+)
 
 
 def test_a_thousand_tools(
@@ -35,6 +43,7 @@ def test_a_thousand_tools(
     with serving.gateway(tmp_path_factory.mktemp("many"), ["many"]) as gateway:
         gateway.listed()
         with visiting(browser, gateway.link) as visit:
+            visit.page.goto(f"{gateway.url}/page/surface")
             visit.page.wait_for_function("() => document.querySelectorAll('tbody tr').length > 1_000")
             visit.page.evaluate(_MEASURE)
             for n, letter in enumerate("many_tool_0012", 1):

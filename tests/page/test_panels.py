@@ -37,7 +37,7 @@ disabled_tools = ["git_push"]
 
 
 async def tools_of(web: httpx2.AsyncClient, query: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = (await web.get(f"/?format=json&{query}")).json()["tools"]
+    rows: list[dict[str, Any]] = (await web.get(f"/page/surface?format=json&{query}")).json()["tools"]
     return rows
 
 
@@ -68,7 +68,7 @@ class TestSurface:
 
     async def test_counts_what_is_saved(self) -> None:
         async with opened(many(4)) as web:
-            rows, page = await tools_of(web, ""), (await web.get("/")).text
+            rows, page = await tools_of(web, ""), (await web.get("/page/surface")).text
         saved = sum(row["tokens"] for row in rows if row["verdict"] == "denied")
         assert f'<span class="big">{saved}</span>' in page
         assert saved > 0
@@ -76,7 +76,9 @@ class TestSurface:
     async def test_what_is_copied_asks_for_the_same(self) -> None:
         query = "disabled_tags=plain&q=the+note&top_k=3"
         async with opened(many(4)) as web:
-            told = re.findall(r'<pre id="copy-\d"[^>]*>(.*?)</pre>', (await web.get(f"/?{query}")).text, re.S)
+            told = re.findall(
+                r'<pre id="copy-\d"[^>]*>(.*?)</pre>', (await web.get(f"/page/surface?{query}")).text, re.S
+            )
             url, headers, command, settings = (html.unescape(text) for text in told)
             by_url = await listed(web, url.removeprefix("http://127.0.0.1"))
             by_headers = await listed(web, "/mcp", **dict(line.split(": ") for line in headers.split("\n")))
@@ -87,8 +89,8 @@ class TestSurface:
 
     async def test_a_part_is_the_part_of_the_page(self) -> None:
         async with opened(many(4)) as web:
-            part = (await web.get("/?part=result&tools=tool_0")).text
-            whole = (await web.get("/?tools=tool_0")).text
+            part = (await web.get("/page/surface?part=result&tools=tool_0")).text
+            whole = (await web.get("/page/surface?tools=tool_0")).text
         assert part.strip() in whole
         assert "<html" not in part
 
@@ -96,7 +98,7 @@ class TestSurface:
         team = Team(tmp_path, READERS)
         async with logged_in(team.server(), team.token("ann")["authorization"].split()[1]) as web:
             as_bob = await tools_of(web, 'claims={"iss": "local", "sub": "bob"}')
-            bad = await web.get('/?claims={"iss"')
+            bad = await web.get('/page/surface?claims={"iss"')
         assert {row["name"]: row["verdict"] for row in as_bob}["git_push"] == "denied"
         assert bad.status_code == 400
         assert "claims can&#39;t be read" in bad.text
@@ -104,7 +106,7 @@ class TestSurface:
     @every("query", ["top_k=0", "read_only=maybe", "denied_tools=x", "profile=none_such"])
     async def test_what_no_request_may_say_is_told(self, query: str) -> None:
         async with opened(notes()) as web:
-            answer = await web.get(f"/?{query}")
+            answer = await web.get(f"/page/surface?{query}")
         assert answer.status_code == 400
         assert query.split("=")[0] in answer.text
 
@@ -193,7 +195,7 @@ class TestTables:
         server = notes()
         server.tool(name="=cmd", tags={"@x", "a;=1"})(lambda: "done")
         async with opened(server) as web:
-            text = (await web.get("/?format=csv")).text
+            text = (await web.get("/page/surface?format=csv")).text
         rows = list(csv.reader(text.splitlines()))
         assert rows[0][0] == "name"
         assert {row[0] for row in rows[1:]} == {"read_note", "'=cmd"}
@@ -220,13 +222,24 @@ class TestTables:
 
     async def test_that_there_are_not_are_told(self) -> None:
         async with opened(notes()) as web:
-            assert (await web.get("/?format=csv&table=nothing")).status_code == 400
+            assert (await web.get("/page/surface?format=csv&table=nothing")).status_code == 400
 
 
 class TestTwin:
     """For a reader who may not know of a tool the page is that of a server that never had it."""
 
-    @every("panel", ["/", "/?tool_search=on", "/?q=push", "/page/prompt", "/page/calls", "/?format=json"])
+    @every(
+        "panel",
+        [
+            "/",
+            "/page/surface",
+            "/page/surface?tool_search=on",
+            "/page/surface?q=push",
+            "/page/prompt",
+            "/page/calls",
+            "/page/surface?format=json",
+        ],
+    )
     async def test_is_equal_to_the_byte(self, tmp_path_factory: pytest.TempPathFactory, panel: str) -> None:
         told = []
         for has_push in (True, False):

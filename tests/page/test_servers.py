@@ -187,6 +187,7 @@ class TestTwin:
 
     PANELS = (
         "/",
+        "/page/surface",
         "/page/prompt",
         "/page/servers",
         "/page/calls",
@@ -215,7 +216,7 @@ class TestTwin:
                     await upstream.end()
                 told.append([without_key((await web.get(panel)).text) for panel in self.PANELS])
         assert told[0] == told[1]
-        assert "plain" in told[0][2]
+        assert "plain" in told[0][3]
         assert "rug" not in "".join(told[0])
 
 

@@ -31,7 +31,7 @@ def server(**environ: str) -> AgentServer:
 
 
 async def tools_of(web: httpx2.AsyncClient, query: str = "") -> dict[str, dict[str, Any]]:
-    rows = (await web.get(f"/?format=json&{query}")).json()["tools"]
+    rows = (await web.get(f"/page/surface?format=json&{query}")).json()["tools"]
     return {row["name"]: row for row in rows}
 
 
@@ -52,7 +52,7 @@ class TestTools:
 
     async def test_by_which_others_are_reached_stand_first_and_count_as_listed_alone(self) -> None:
         async with opened(server(MCP_TOOL_SEARCH="on")) as web:
-            tools, page = await tools_of(web), html.unescape((await web.get("/")).text)
+            tools, page = await tools_of(web), html.unescape((await web.get("/page/surface")).text)
         own = [name for name in tools if name not in ("read_note", "write_note", "secret_note")]
         assert own == list(tools)[: len(own)] == ["tool_search", "call_tool"]
         assert {tools[name]["verdict"] for name in own} == {"visible"}
@@ -70,7 +70,7 @@ class TestTools:
 
     async def test_have_bars_by_the_dearest(self) -> None:
         async with opened(server()) as web:
-            tools, page = await tools_of(web), (await web.get("/")).text
+            tools, page = await tools_of(web), (await web.get("/page/surface")).text
         widths = [float(each) for each in re.findall(r'<rect class="bar visible"[^>]*width="([\d.]+)"', page)]
         most = max(row["tokens"] for row in tools.values())
         assert [round(each / max(widths), 2) for each in widths] == [
@@ -83,14 +83,17 @@ class TestTools:
             assert list(await tools_of(web)) == ["git_log", "git_status"]
             # Claims are tried by operators alone.
             assert list(await tools_of(web, 'claims={"iss": "local", "sub": "ann"}')) == ["git_log", "git_status"]
-            page = (await web.get('/?claims={"iss": "local", "sub": "ann"}')).text
+            page = (await web.get('/page/surface?claims={"iss": "local", "sub": "ann"}')).text
         assert 'name="claims"' not in page
 
 
 class TestFields:
     async def test_hold_what_was_asked_and_stay_open_where_that_is_needed(self) -> None:
         async with opened(notes()) as web:
-            pages = [(await web.get(f"/?{query}")).text for query in ("", "tools=a%26b", "tool_search=on", "claims={}")]
+            pages = [
+                (await web.get(f"/page/surface?{query}")).text
+                for query in ("", "tools=a%26b", "tool_search=on", "claims={}")
+            ]
         assert [re.search(r"<details( open)?>\s*<summary>More", page)[1] for page in pages] == [  # type: ignore[index]
             None, None, " open", " open",
         ]  # fmt: skip
@@ -100,7 +103,7 @@ class TestFields:
 
     async def test_of_flags_are_boxes(self) -> None:
         async with opened(notes()) as web:
-            pages = [(await web.get(f"/?{query}")).text for query in ("", "read_only=true")]
+            pages = [(await web.get(f"/page/surface?{query}")).text for query in ("", "read_only=true")]
         boxes = [re.findall(r'<input type="checkbox" name="read_only" value="true"( checked)?', page) for page in pages]
         assert boxes == [[""], [" checked"]]
 
@@ -130,7 +133,7 @@ class TestNames:
     )  # fmt: skip
     async def test_that_fit_nothing_are_told_at_the_field(self, query: str, field: str, told: str) -> None:
         async with opened(server()) as web:
-            answer = await web.get(f"/?{query}")
+            answer = await web.get(f"/page/surface?{query}")
         assert (answer.status_code, said_at(answer.text, field)) == (200, told)
         assert re.search(rf'<input name="{field}"[^>]* aria-invalid="true"', answer.text)
         assert len(re.findall('aria-invalid="true"', answer.text)) == 1
@@ -139,7 +142,7 @@ class TestNames:
     @every("query", ["disabled_tools=read_nots", "disabled_tags=sekret", "tools=read_nots"])
     async def test_that_fit_nothing_are_in_no_line_to_copy(self, query: str) -> None:
         async with opened(server()) as web:
-            page = (await web.get(f"/?{query}")).text
+            page = (await web.get(f"/page/surface?{query}")).text
         assert "copy-1" not in page
         assert "--" not in re.sub("<!--.*?-->", "", page.split('id="result"')[1])
 
@@ -150,7 +153,7 @@ class TestNames:
         made = server()
         made.prompt(name="a_prompt")(lambda: "words")
         async with opened(made) as web:
-            page = (await web.get(f"/?{query}")).text
+            page = (await web.get(f"/page/surface?{query}")).text
         assert "fits nothing" not in page
         assert "copy-1" in page
         assert 'aria-invalid="true"' not in page
@@ -158,8 +161,11 @@ class TestNames:
     async def test_of_what_a_reader_may_not_know_are_nearest_to_nothing(self, tmp_path: Path) -> None:
         team = Team(tmp_path, READERS)
         async with logged_in(team.server(), team.token("bob")["authorization"].split()[1]) as web:
-            told = [said_at((await web.get(f"/?tools={name}")).text, "tools") for name in ("git_pus", "git_push")]
-            there = said_at((await web.get("/?tools=git_logg")).text, "tools")
+            told = [
+                said_at((await web.get(f"/page/surface?tools={name}")).text, "tools")
+                for name in ("git_pus", "git_push")
+            ]
+            there = said_at((await web.get("/page/surface?tools=git_logg")).text, "tools")
         assert [text.replace("git_push", "").count("push") for text in told] == [0, 0]
         assert told[0] == "'git_pus' fits nothing: did you mean git_status?"
         assert told[1].startswith("'git_push' fits nothing")
@@ -170,7 +176,7 @@ class TestClaims:
     @every("claims", ['{"iss"', "7", "[]", "null", '"ann"', "[" * 10_000])
     async def test_that_are_no_object_are_told(self, claims: str) -> None:
         async with opened(notes()) as web:
-            answer = await web.get("/", params={"claims": claims})
+            answer = await web.get("/page/surface", params={"claims": claims})
         assert (answer.status_code, "claims can&#39;t be read" in answer.text) == (400, True)
 
     @every(

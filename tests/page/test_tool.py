@@ -133,7 +133,7 @@ class TestDefinition:
         async with opened(server()) as web:
             page = html.unescape((await web.get("/page/tool?named=every_kind&top_k=3")).text)
         assert '<input type="hidden" name="top_k" value="3">' in page
-        assert '<a href="/?top_k=3">All tools</a>' in page
+        assert '<a href="/page/surface?top_k=3">All tools</a>' in page
 
     @every("name", ["", "no_such", "EVERY_KIND"])
     async def test_of_what_there_is_not_is_told(self, name: str) -> None:
