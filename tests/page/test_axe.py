@@ -76,6 +76,23 @@ class TestEveryPage:
             found[path] = axe_violations(page)
         assert found == {path: [] for path in paths}
 
+    @every("scheme", SCHEMES)
+    def test_that_asks_or_tells_of_a_failure_breaks_none(
+        self, looks: dict[str, Visit], paths: dict[str, str], gateway: Gateway, scheme: str
+    ) -> None:
+        page = looks[scheme].page
+        page.goto(f"{gateway.url}/page/tool?named=notes_fail")
+        page.get_by_label("text").fill("the disk is full")
+        found = []
+        for button in ("Call", "Call it"):
+            page.get_by_role("button", name=button, exact=True).click()
+            page.wait_for_load_state()
+            found.append(axe_violations(page))
+        assert page.locator(".outcome.failed").count() == 1
+        page.goto(f"{gateway.url}/page/surface?disabled_tools=notes_ehco")
+        assert page.locator("[aria-invalid=true]").count() == 1
+        assert [*found, axe_violations(page)] == [[], [], []]
+
     @every("width", WIDTHS)
     def test_is_no_wider_than_the_window_and_moves_nothing(
         self, looks: dict[str, Visit], paths: dict[str, str], gateway: Gateway, width: int
