@@ -40,6 +40,9 @@ _TEXT = (
 )
 
 
+_ASKS = " What writes is called after a person's yes: gather such calls, and all are asked for at once."
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """The arguments of `run_program`: a program, or the handle of one that waits, or both."""
@@ -48,8 +51,12 @@ class Wanted:
     resume: str = ""
 
 
-def described(signatures: Sequence[str], limits: Limits) -> str:
-    """Return the description: with the signature of each tool where all fit, a line each."""
+def described(signatures: Sequence[str], limits: Limits, *, asks: bool = False) -> str:
+    """Return the description: with the signature of each tool where all fit, a line each.
+
+    Args:
+        asks: whether calls that write wait for a person's yes.
+    """
     text = _TEXT.format(
         modules=", ".join(sorted(MODULES - {"asyncio", "sys", "os", "pathlib", "typing"})),
         calls=limits.calls,
@@ -57,6 +64,7 @@ def described(signatures: Sequence[str], limits: Limits) -> str:
         seconds=limits.wall_s,
         mib=limits.data_bytes >> 20,
     )
+    text += _ASKS if asks else ""
     whole = "\n".join([text, "Tools (? may be left out, or be missing):", *signatures])
     return whole if signatures and len(whole) <= _MOST else text
 

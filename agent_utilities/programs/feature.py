@@ -92,7 +92,8 @@ class Programs(Feature):
         if not self._may_run(request) or not (named := self._named(decision)):
             return ()
         stubs = await self._stubs_of(named) if len(named) <= FEW_STUBS else []
-        description = described([stub.compact for stub in stubs], self.limits)
+        asks = find(self.host, Approver) is not None and not all(each.read_only for each in named.values())
+        description = described([stub.compact for stub in stubs], self.limits, asks=asks)
         return (self._tool(free_name(RUN_PROGRAM, decision.permitted_names), request, named, description),)
 
     async def tool(self, name: str, request: Request) -> Tool | None:

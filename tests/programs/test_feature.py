@@ -259,6 +259,7 @@ class TestDescription:
             listed = next(tool for tool in await client.list_tools() if tool.name == "run_program")
         said = str(listed.description)
         assert len(said) <= 2_000
+        assert "gather such calls" in said
         assert 'list_issues(repo: str, page?: int, state?: "open"|"closed")' in said
 
     async def test_signatures_that_do_not_fit_are_left_out(self):
