@@ -30,9 +30,9 @@ class ApproveTable(ApproveRule):
         rules = [self, *self.profiles.values()]
         named = sorted({name for rule in rules for name in rule.tools})
         tags = sorted({f"tag {tag}" for rule in rules for tag in rule.tags})
-        lines = [
-            f"these are called after a person's yes: {', '.join([*named, *tags]) or 'what entries of servers name'}"
-        ]
+        of_programs = [f"{name} in programs" for name in self.programs if fold(name) != "none"]
+        asked = ", ".join([*named, *tags, *of_programs]) or "what entries of servers name"
+        lines = [f"these are called after a person's yes: {asked}"]
         for name in named:
             if fold(name) not in WORDS and "*" not in name and (near := nearest(fold(name), WORDS)):
                 lines.append(f"WARNING: approve: {name!r} is taken for a tool's name; was {near!r} meant?")

@@ -13,13 +13,12 @@ from pydantic_core import to_json
 
 from agent_utilities.errors import InputError
 from agent_utilities.policy.entry_names import RUN_PROGRAM
-from agent_utilities.programs.program import CallError, Ended, Limits, ledger_of
+from agent_utilities.programs.program import LONGEST_ERROR, CallError, Ended, Limits, ledger_of
 from agent_utilities.programs.stubs import MODULES
 from agent_utilities.programs.unsupported import MAX_CODE
 
 _MOST = 2_000
 """Characters of the description: some hosts show no more."""
-_LONGEST_ERROR = 2_000
 _FENCED = re.compile(r"\s*```(?:python|py)?[ \t]*\r?\n(.*?)\r?\n?[ \t]*```\s*", re.DOTALL)
 RUN_PROGRAM_SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -111,7 +110,7 @@ def value_of(result: Mapping[str, Any], *, is_wrapped: bool) -> tuple[Any, int]:
         raise CallError(f"it {what}, which no program can take: call it by itself")
     text = "\n".join(_text_of(block) for block in result.get("content") or () if isinstance(block, Mapping))
     if result.get("isError"):
-        raise CallError(text[:_LONGEST_ERROR] or "it failed, and says nothing")
+        raise CallError(text[:LONGEST_ERROR] or "it failed, and says nothing")
     value = result.get("structuredContent")
     if value is None:
         value = text if result.get("content") else None

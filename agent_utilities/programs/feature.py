@@ -23,7 +23,7 @@ from agent_utilities.policy.decision import Decision
 from agent_utilities.policy.entry_names import RUN_PROGRAM, TOOL_SEARCH, free_name
 from agent_utilities.programs.checking import FEW_STUBS, refuse_what_fails, words_in
 from agent_utilities.programs.described import RUN_PROGRAM_SCHEMA, described, texts_of, value_of, wanted_of
-from agent_utilities.programs.program import CallError, Function, Limits, Paused, ProgramError
+from agent_utilities.programs.program import INSTALL, CallError, Function, Limits, Paused, ProgramError
 from agent_utilities.programs.running import N_WORKERS, Workers, run
 from agent_utilities.programs.stubs import Stub, arguments_of, compact_text, python_names, stub_of
 from agent_utilities.results.feature import owner_of
@@ -65,8 +65,7 @@ class Programs(Feature):
             SettingsError: it is not.
         """
         if find_spec("pydantic_monty") is None:
-            hint = "pip install 'pydantic-monty>=1.4,<1.5'"
-            raise SettingsError("programs need pydantic-monty", self._mode, "programs", hint)
+            raise SettingsError("programs need pydantic-monty", self._mode, "programs", INSTALL)
 
     async def run(self) -> None:
         """Start the first worker with the server, and end all with it."""

@@ -10,6 +10,8 @@ from typing import Any
 
 from agent_utilities.errors import AgentUtilitiesError
 
+INSTALL = "pip install 'pydantic-monty>=1.4,<1.5'"
+"""What does where the interpreter is not installed."""
 LONGEST_ERROR = 2_000
 """Characters of what a model reads of an error, and of what was printed before it."""
 

@@ -21,6 +21,7 @@ from pydantic_core import to_json
 from agent_utilities.errors import Asked, SettingsError, shortened
 from agent_utilities.programs.checking import N_KEPT, Checker
 from agent_utilities.programs.program import (
+    INSTALL,
     LIMITS,
     LONGEST_ERROR,
     CallError,
@@ -45,6 +46,8 @@ _PARK_AFTER_S = 0.02
 """Seconds for which a waiting program keeps its worker: to take its state and give it back costs half a millisecond."""
 _PARKED_BYTES = 4 << 20
 """The largest state that is taken out of a worker while calls are made: of those who keep more, only so many run."""
+_ALL_PARKED_BYTES = 64 << 20
+"""The most that all states take which are out of their workers; beyond it programs keep theirs, and others wait."""
 MEMORY, _N_TURNS, _TURN_S, _CLOSED_S = 256 << 20, 2_000, 30.0, 0.05
 _LOST = "the worker that ran it has ended: the program or its values were too much for it"
 
@@ -57,7 +60,7 @@ class Workers:
         self._checker: Checker | None = None
         """It has processes of its own, so that programs which keep theirs hold up no check."""
         self._starting = asyncio.Lock()
-        self.n_running = 0
+        self.n_running = self.parked_bytes = 0
 
     async def pool(self) -> AsyncMonty:
         """Return the pool.
@@ -105,8 +108,7 @@ async def _started(n_most: int) -> AsyncMonty:
     try:
         from pydantic_monty import AsyncMonty
     except ImportError:
-        hint = "pip install 'pydantic-monty>=1.4,<1.5'"
-        raise SettingsError("programs need pydantic-monty", "", "programs", hint) from None
+        raise SettingsError("programs need pydantic-monty", "", "programs", INSTALL) from None
     return await AsyncMonty(min_processes=1, max_processes=n_most, request_timeout=_TURN_S).__aenter__()
 
 
@@ -224,7 +226,11 @@ class _Running:
                 outcome = await self._until_parked(snapshot)
             if not isinstance(outcome, bytes):
                 return outcome
-            state, answers = outcome, await self._settled()
+            self.workers.parked_bytes += len(outcome)
+            try:
+                state, answers = outcome, await self._settled()
+            finally:
+                self.workers.parked_bytes -= len(outcome)
 
     async def _until_parked(self, snapshot: Any) -> bytes | tuple[Any]:
         """Answer a program turn by turn until it ends, or only waits."""
@@ -239,7 +245,8 @@ class _Running:
             elif isinstance(snapshot, AsyncFutureSnapshot):
                 if not (answers := await self._settled(_PARK_AFTER_S)):
                     state: bytes = snapshot.dump()
-                    if len(state) <= _PARKED_BYTES or not (answers := await self._settled()):
+                    room = _ALL_PARKED_BYTES - self.workers.parked_bytes
+                    if len(state) <= min(_PARKED_BYTES, room) or not (answers := await self._settled()):
                         return state
                 snapshot = await self._resumed(snapshot, answers)
             else:  # a name that is not there

@@ -548,12 +548,13 @@ await asyncio.gather(tried(count(n=1)), tried(give()), tried(count(n=2)))
     assert "beyond the 1,048,576 bytes" in given
 
 
-@every(("n", "others_run"), [(10, True), (10**6, False)])
-async def test_a_program_that_waits_with_much_in_it_keeps_its_worker(
-    monkeypatch: pytest.MonkeyPatch, n: int, others_run: bool
+@every(("n", "in_all", "others_run"), [(10, 1 << 20, True), (10**6, 1 << 30, False), (10, 0, False)])
+async def test_a_program_that_waits_with_much_in_it_or_others_keeps_its_worker(
+    monkeypatch: pytest.MonkeyPatch, n: int, in_all: int, others_run: bool
 ):
     """So only as many hold much as there are workers: a state that is taken out is held in the server's own memory."""
     monkeypatch.setattr("agent_utilities.programs.running._PARKED_BYTES", 100_000)
+    monkeypatch.setattr("agent_utilities.programs.running._ALL_PARKED_BYTES", in_all)
     monkeypatch.setattr("agent_utilities.programs.running.N_WORKERS", 1)
     tracker = quick()
     async with tracker.client() as client:
